@@ -3,6 +3,7 @@
 
 use l5p::Layers;
 use l5p::nvme::Role;
+use nic::ring::layout::clear_reserved;
 use nic::ring::{FunctionConfig, SLOT_WORDS};
 use testkit::bare::{MEMORY, Rig, function_config, nic_config};
 use testkit::fixtures::{HOST, PEER, aes_128_gcm, flow, nvme};
@@ -129,6 +130,9 @@ fn slot(step: &[u8], at: &mut SeqNum, protocols: Protocols) -> [u64; SLOT_WORDS]
         _ => {}
     }
     words[0] = u64::from_le_bytes(head);
+    if step[0] & 16 == 0 {
+        clear_reserved(&mut words);
+    }
     words
 }
 

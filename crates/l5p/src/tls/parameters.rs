@@ -35,7 +35,9 @@ pub struct CryptoInfo {
 
 /// Bytes that are no [`CryptoInfo`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("version {version} with algorithm {algorithm} is not among the TLS parameters known here")]
+#[error(
+    "version {version} with algorithm {algorithm} is not among the TLS parameters known here, or bytes that must be zero are not"
+)]
 pub struct InvalidCryptoInfo {
     /// First byte.
     pub version: u8,
@@ -75,12 +77,15 @@ impl CryptoInfo {
     /// The parameters that [`to_bytes`](Self::to_bytes) encoded.
     ///
     /// # Errors
-    /// When version or algorithm is not supported.
+    /// When version or algorithm is not supported, or a reserved byte is not zero.
     pub fn from_bytes(bytes: &[u8; Self::ENCODED_LEN]) -> Result<CryptoInfo, InvalidCryptoInfo> {
         let invalid = InvalidCryptoInfo {
             version: bytes[0],
             algorithm: bytes[1],
         };
+        if bytes[2..8].iter().chain(&bytes[60..]).any(|byte| *byte != 0) {
+            return Err(invalid);
+        }
         let mut info = CryptoInfo {
             version: match bytes[0] {
                 12 => Version::Tls12,

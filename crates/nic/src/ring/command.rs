@@ -4,26 +4,18 @@ use std::sync::Arc;
 
 use l5p::{Direction, Layers, MAX_RESOURCE, ProtocolId, ResourceId};
 use wire::{FlowKey, SeqNum};
+use zerocopy::IntoBytes;
 use zeroize::Zeroize;
 
-use super::accel::{self, AccelCommand, TEARDOWN_SLICES, TEARDOWN_SLICES_AT};
+use super::accel::{self, AccelCommand};
 use super::block::Block;
 use super::error::ErrorCode;
-use super::gather::{
-    CONTINUATION_SLICES, Gather, MAX_CONTINUATIONS, MAX_RR_SLICES, RECOVER_SLICES, RR_SLICES,
-    SEND_SLICES,
-};
-use super::layout::{
-    ContextId, Head, Opcode, PARAMETER_WORDS, SLOT_WORDS, create_words, decode_flow, decode_inner,
-    decode_layers,
-};
+use super::gather::{Gather, MAX_CONTINUATIONS, MAX_RR_SLICES};
+use super::layout::{self, ContextId, Form, PARAMETER_WORDS, SLOT_WORDS, SendSlot, View};
 use super::region::Slice;
-use super::send::{
-    HAS_INNER, HAS_TOE, InnerPlace, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags,
-    Verify,
-};
+use super::send::{InnerPlace, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify};
 use super::spsc::{Consumer, Ring};
-use super::toe::{self, TOE_SEND_SLICES, TOE_SEND_SLICES_AT, ToeId, ToeRequest};
+use super::toe::{self, ToeId, ToeRequest};
 
 /// A packet to send; its slices are in the [`Gather`] that was filled along with it.
 #[derive(Debug, Clone)]
@@ -144,7 +136,8 @@ impl SendConsumer {
         self.ring.available_now() > 0
     }
 
-    /// Takes the next descriptor with its continuations off the ring; its slices go to `gather`.
+    /// Takes the next descriptor with its continuations off the ring; its slices go to `gather`. One that is refused takes the
+    /// `Continuation` slots that directly follow it, as many as it claims and may have, so that it is answered once.
     ///
     /// The host gets the slots back only at [`publish`](Self::publish), after the memory they name
     /// was read.
@@ -156,185 +149,73 @@ impl SendConsumer {
         let index = self.ring.next();
         let mut words = [0; SLOT_WORDS];
         self.ring.read(0, &mut words[..8]);
-        let head = Head::from_word(words[0]);
+        let head = *layout::Head::of(&words);
         let mut bytes = 64;
-        let mut slots = 1;
-        let context = Some(words[1] as u32).filter(|id| *id != ContextId::NONE);
-        let context = context.map(ContextId);
-        let mut taken = Taken {
-            index,
-            bytes: 0,
-            command: self
-                .decode(head, &mut words, &mut bytes)
-                .map_err(|error| BadDescriptor { context, error }),
+        let command = self.command(head, &mut words, gather, &mut bytes);
+        let continuations = match &command {
+            Ok(_) => u32::from(head.continuations),
+            Err(_) => self.continuations_behind(head.continuations),
         };
-        if let Ok(command) = &taken.command {
-            let checked = inline_slices(head, &words).and_then(|inline| {
-                for pair in inline.chunks_exact(Slice::WORDS) {
-                    gather.push(Slice::from_words([pair[0], pair[1]]));
-                }
-                slots += self.continuations(head, gather, &mut bytes)?;
-                check_lengths(command, &words, gather)
-            });
-            if let Err(error) = checked {
-                taken.command = Err(BadDescriptor { context, error });
-            }
-        }
-        taken.bytes = bytes;
-        if head.opcode == Opcode::CreateContext as u8 {
+        let command = command.map_err(|error| BadDescriptor {
+            // Where most descriptors have one.
+            context: ContextId::named(layout::DestroyContext::of(&words).context),
+            error,
+        });
+        if head.opcode == layout::CreateContext::OPCODE {
             // The keys stay neither in the ring nor here.
             self.ring.erase(PARAMETER_WORDS);
             words.zeroize();
         }
-        self.ring.advance(slots);
-        Some(taken)
-    }
-
-    /// The command without its slices. Reads the words after the first eight as far as it needs them.
-    fn decode(
-        &self,
-        head: Head,
-        words: &mut [u64; SLOT_WORDS],
-        bytes: &mut u32,
-    ) -> Result<Command, ErrorCode> {
-        let context = ContextId(words[1] as u32);
-        let high = (words[1] >> 32) as u32;
-        let mut rest = |words: &mut [u64; SLOT_WORDS], count: usize| {
-            self.ring.read_from(8, &mut words[8..8 + count]);
-            *bytes += count as u32 * 8;
-        };
-        Ok(match Opcode::from_byte(head.opcode) {
-            Some(Opcode::Send) => {
-                let header_len = usize::from(head.header_len);
-                if header_len > MAX_HEADER_LEN || high > MAX_SEND_PAYLOAD {
-                    return Err(ErrorCode::BadLength);
-                }
-                rest(words, header_len.div_ceil(8));
-                let mut header = [0; MAX_HEADER_LEN];
-                for (chunk, word) in header.chunks_exact_mut(8).zip(&words[8..]) {
-                    chunk.copy_from_slice(&word.to_le_bytes());
-                }
-                Command::Send(Send {
-                    header,
-                    header_len: head.header_len,
-                    mss: head.mss,
-                    context: (context.0 != ContextId::NONE).then_some(context),
-                    flags: SendFlags(head.flags & 3),
-                    payload_len: high,
-                })
-            }
-            Some(Opcode::CreateContext) => {
-                let len = create_words(words).ok_or(ErrorCode::BadParameters)?;
-                rest(words, len.saturating_sub(8));
-                Command::Create(CreateContext {
-                    context,
-                    direction: if head.flags & 1 == 0 {
-                        Direction::Transmit
-                    } else {
-                        Direction::Receive
-                    },
-                    flow: decode_flow(words, head.flags & 2 != 0)
-                        .ok_or(ErrorCode::BadParameters)?,
-                    tcpsn: SeqNum(high),
-                    layers: decode_layers(words).ok_or(ErrorCode::BadParameters)?,
-                })
-            }
-            Some(Opcode::RecoverContext) => {
-                rest(words, 16);
-                Command::Recover(Recover {
-                    context,
-                    start: SeqNum(words[3] as u32),
-                    index: words[2],
-                    len: high,
-                    resume: SeqNum((words[3] >> 32) as u32),
-                    verify: match head.flags & !(HAS_INNER | HAS_TOE) {
-                        0 => Verify::None,
-                        1 => Verify::WholeMessage,
-                        2 => Verify::Frontier,
-                        3 => Verify::Seek,
-                        _ => return Err(ErrorCode::BadParameters),
-                    },
-                    inner: (head.flags & HAS_INNER != 0).then_some(InnerRecover {
-                        index: words[22],
-                        len: words[23] as u32,
-                        offset: (words[23] >> 32) as u32,
-                    }),
-                    toe: (head.flags & HAS_TOE != 0).then(|| ToeId::from_word(words[20])),
-                })
-            }
-            Some(Opcode::ResyncResponse) => Command::Resync(ResyncResponse {
-                context,
-                tcpsn: SeqNum(high),
-                inner: decode_inner(words[3])?,
-                confirmed: head.flags & 1 != 0,
-                index: words[2],
-            }),
-            Some(Opcode::DestroyContext) => Command::Destroy(context),
-            Some(opcode @ (Opcode::LoadResource | Opcode::UnloadResource)) => {
-                let number = u16::try_from(context.0).map_err(|_| ErrorCode::BadParameters)?;
-                let protocol = u8::try_from(high).map_err(|_| ErrorCode::BadParameters)?;
-                match opcode {
-                    Opcode::LoadResource => Command::Load(ResourceId(number), ProtocolId(protocol)),
-                    _ => Command::Unload(ResourceId(number)),
-                }
-            }
-            Some(opcode @ (Opcode::AddRrState | Opcode::DelRrState)) => {
-                let tag = u16::try_from(high).map_err(|_| ErrorCode::BadParameters)?;
-                let state = RrState { context, tag };
-                match opcode {
-                    Opcode::AddRrState => {
-                        rest(words, 16);
-                        Command::AddRr(state)
-                    }
-                    _ => Command::DelRr(state),
-                }
-            }
-            Some(
-                opcode @ (Opcode::InstallListener
-                | Opcode::RemoveListener
-                | Opcode::ListenerCredit
-                | Opcode::Teardown
-                | Opcode::Splice
-                | Opcode::Unsplice
-                | Opcode::Reinject),
-            ) => {
-                if matches!(opcode, Opcode::Teardown | Opcode::Splice) {
-                    rest(words, 16);
-                }
-                Command::Accel(accel::decode(opcode, head, words)?)
-            }
-            Some(
-                opcode @ (Opcode::ToeBegin
-                | Opcode::ToeOffer
-                | Opcode::ToeCancel
-                | Opcode::ToeRestore
-                | Opcode::ToeSend
-                | Opcode::ToeConsumed
-                | Opcode::ToeClose
-                | Opcode::ToeAbort
-                | Opcode::ToeDetach
-                | Opcode::ToeOption
-                | Opcode::ToeResume),
-            ) => {
-                match opcode {
-                    Opcode::ToeSend => rest(words, 16),
-                    Opcode::ToeOffer => rest(words, 2),
-                    _ => {}
-                }
-                Command::Toe(toe::decode(opcode, head, words)?)
-            }
-            // A continuation with nothing that it continues is as wrong as no opcode at all.
-            Some(Opcode::Continuation) | None => return Err(ErrorCode::BadOpcode),
+        self.ring.advance(1 + continuations);
+        Some(Taken {
+            index,
+            bytes,
+            command,
         })
     }
 
-    /// Collects the slices of continuation slots, which must all be there. Gives their number.
-    fn continuations(
+    /// The command in the next slot, of which eight words have been read.
+    fn command(
         &mut self,
-        head: Head,
+        head: layout::Head,
+        words: &mut [u64; SLOT_WORDS],
         gather: &mut Gather,
         bytes: &mut u32,
-    ) -> Result<u32, ErrorCode> {
+    ) -> Result<Command, ErrorCode> {
+        let form = match head.opcode {
+            // A continuation with nothing that it continues is as wrong as no opcode at all.
+            layout::Continuation::OPCODE => return Err(ErrorCode::BadOpcode),
+            opcode => Form::of(opcode).ok_or(ErrorCode::BadOpcode)?,
+        };
+        let rest = words_in_use(form, head, words)? - 8;
+        self.ring.read_from(8, &mut words[8..8 + rest]);
+        *bytes += rest as u32 * 8;
+        if !form.is_clear(words) {
+            return Err(ErrorCode::BadParameters);
+        }
+        let command = decode(head, words)?;
+        self.slices(form, head, words, gather, bytes)?;
+        check_lengths(&command, words, gather)?;
+        Ok(command)
+    }
+
+    /// Collects the slices of the slot, and of its continuations, which must all be there.
+    fn slices(
+        &mut self,
+        form: &Form,
+        head: layout::Head,
+        words: &[u64; SLOT_WORDS],
+        gather: &mut Gather,
+        bytes: &mut u32,
+    ) -> Result<(), ErrorCode> {
+        let (at, most) = form.slices;
+        let slices = usize::from(head.slices);
+        if slices > most || most == 0 && head.continuations != 0 {
+            return Err(ErrorCode::BadLength);
+        }
+        for pair in words[at..at + slices * Slice::WORDS].as_chunks().0 {
+            gather.push(Slice::from_words(*pair));
+        }
         let count = u32::from(head.continuations);
         if count as usize > MAX_CONTINUATIONS {
             return Err(ErrorCode::BadLength);
@@ -343,21 +224,53 @@ impl SendConsumer {
             return Err(ErrorCode::BadLength);
         }
         for ahead in 1..=count {
-            let mut words = [0; SLOT_WORDS];
-            self.ring.read(ahead, &mut words);
-            let next = Head::from_word(words[0]);
-            let slices = usize::from(next.slices);
-            if next.opcode != Opcode::Continuation as u8 || slices > CONTINUATION_SLICES {
-                return Err(ErrorCode::BadOpcode);
-            }
-            *bytes += 16 + 16 * slices as u32;
-            for pair in words[2..2 + slices * Slice::WORDS].chunks_exact(Slice::WORDS) {
-                if !gather.push(Slice::from_words([pair[0], pair[1]])) {
-                    return Err(ErrorCode::BadLength);
-                }
+            self.continuation(ahead, gather, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Collects the slices of a continuation.
+    fn continuation(
+        &self,
+        ahead: u32,
+        gather: &mut Gather,
+        bytes: &mut u32,
+    ) -> Result<(), ErrorCode> {
+        let mut words = [0; SLOT_WORDS];
+        self.ring.read(ahead, &mut words);
+        let next = layout::Head::of(&words);
+        if next.opcode != layout::Continuation::OPCODE {
+            return Err(ErrorCode::BadOpcode);
+        }
+        let form = layout::Continuation::FORM;
+        let (at, most) = form.slices;
+        let slices = usize::from(next.slices);
+        if slices > most {
+            return Err(ErrorCode::BadLength);
+        }
+        if !form.is_clear(&words) {
+            return Err(ErrorCode::BadParameters);
+        }
+        *bytes += 16 + 16 * slices as u32;
+        for pair in words[at..at + slices * Slice::WORDS].as_chunks().0 {
+            if !gather.push(Slice::from_words(*pair)) {
+                return Err(ErrorCode::BadLength);
             }
         }
-        Ok(count)
+        Ok(())
+    }
+
+    /// How many continuations directly follow the next slot, of those that it claims and may have.
+    fn continuations_behind(&mut self, claimed: u8) -> u32 {
+        let most = u32::from(claimed).min(MAX_CONTINUATIONS as u32);
+        let published = self.ring.available_now().saturating_sub(1);
+        let is_continuation = |ahead: &u32| {
+            let mut words = [0; 1];
+            self.ring.read(*ahead, &mut words);
+            layout::Continuation::OPCODE == words.as_bytes()[0]
+        };
+        let behind = (1..=most.min(published)).take_while(is_continuation);
+        behind.count() as u32
     }
 
     /// Passes all that is published, unread.
@@ -385,23 +298,124 @@ impl SendConsumer {
     }
 }
 
-/// The words of the slices in the descriptor itself.
-fn inline_slices(head: Head, words: &[u64; SLOT_WORDS]) -> Result<&[u64], ErrorCode> {
-    let (at, most) = match Opcode::from_byte(head.opcode) {
-        Some(Opcode::Send) => (2, SEND_SLICES),
-        Some(Opcode::RecoverContext) => (4, RECOVER_SLICES),
-        Some(Opcode::AddRrState) => (2, RR_SLICES),
-        Some(Opcode::Teardown) => (TEARDOWN_SLICES_AT, TEARDOWN_SLICES),
-        Some(Opcode::Reinject | Opcode::LoadResource) => (2, 1),
-        Some(Opcode::ToeOffer) => (8, 1),
-        Some(Opcode::ToeSend) => (TOE_SEND_SLICES_AT, TOE_SEND_SLICES),
-        _ => (0, 0),
-    };
-    let slices = usize::from(head.slices);
-    if slices > most {
-        return Err(ErrorCode::BadLength);
-    }
-    Ok(&words[at..at + slices * Slice::WORDS])
+/// Words of the slot that the descriptor has, by its first eight.
+fn words_in_use(
+    form: &Form,
+    head: layout::Head,
+    words: &[u64; SLOT_WORDS],
+) -> Result<usize, ErrorCode> {
+    Ok(match head.opcode {
+        layout::Send::OPCODE => {
+            let header_len = usize::from(head.header_len);
+            let payload_len = layout::Send::of(words).payload_len;
+            if header_len > MAX_HEADER_LEN || payload_len > MAX_SEND_PAYLOAD {
+                return Err(ErrorCode::BadLength);
+            }
+            8 + header_len.div_ceil(8)
+        }
+        layout::CreateContext::OPCODE => {
+            let create = layout::CreateContext::of(words);
+            let bytes = Layers::encoded_len(u32::from_le_bytes(create.protocols));
+            let end = PARAMETER_WORDS.start + bytes.map_err(|_| ErrorCode::BadParameters)? / 8;
+            end.max(8)
+        }
+        _ => form.words(),
+    })
+}
+
+/// The command without its slices.
+fn decode(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Command, ErrorCode> {
+    let has = |flag: u8| head.flags & flag != 0;
+    Ok(match head.opcode {
+        layout::Send::OPCODE => {
+            let send = layout::Send::of(words);
+            Command::Send(Send {
+                header: send.header,
+                header_len: head.header_len,
+                mss: head.mss,
+                context: ContextId::named(send.context),
+                flags: SendFlags(head.flags),
+                payload_len: send.payload_len,
+            })
+        }
+        layout::CreateContext::OPCODE => {
+            let create = layout::CreateContext::of(words);
+            let layers = Layers::decode(u32::from_le_bytes(create.protocols), &create.parameters);
+            Command::Create(CreateContext {
+                context: ContextId(create.context),
+                direction: match has(layout::CreateContext::RECEIVE) {
+                    true => Direction::Receive,
+                    false => Direction::Transmit,
+                },
+                flow: (create.flow.key(has(layout::CreateContext::V6)))
+                    .ok_or(ErrorCode::BadParameters)?,
+                tcpsn: SeqNum(create.tcpsn),
+                layers: layers.map_err(|_| ErrorCode::BadParameters)?,
+            })
+        }
+        layout::RecoverContext::OPCODE => Command::Recover(recover(head, words)?),
+        layout::ResyncResponse::OPCODE => {
+            let response = layout::ResyncResponse::of(words);
+            Command::Resync(ResyncResponse {
+                context: ContextId(response.context),
+                tcpsn: SeqNum(response.tcpsn),
+                inner: layout::inner_place(response.offset, response.layer)?,
+                confirmed: has(layout::ResyncResponse::CONFIRMED),
+                index: response.index,
+            })
+        }
+        layout::DestroyContext::OPCODE => {
+            Command::Destroy(ContextId(layout::DestroyContext::of(words).context))
+        }
+        layout::LoadResource::OPCODE => {
+            let load = layout::LoadResource::of(words);
+            Command::Load(ResourceId(load.resource), ProtocolId(load.protocol))
+        }
+        layout::UnloadResource::OPCODE => {
+            Command::Unload(ResourceId(layout::UnloadResource::of(words).resource))
+        }
+        layout::AddRrState::OPCODE | layout::DelRrState::OPCODE => {
+            let state = layout::DelRrState::of(words);
+            let state = RrState {
+                context: ContextId(state.context),
+                tag: state.tag,
+            };
+            match head.opcode {
+                layout::AddRrState::OPCODE => Command::AddRr(state),
+                _ => Command::DelRr(state),
+            }
+        }
+        layout::InstallListener::OPCODE..=layout::Reinject::OPCODE => {
+            Command::Accel(accel::decode(head, words)?)
+        }
+        _ => Command::Toe(toe::decode(head, words)?),
+    })
+}
+
+fn recover(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Recover, ErrorCode> {
+    const INNER: u8 = layout::RecoverContext::INNER;
+    const TOE: u8 = layout::RecoverContext::TOE;
+    let recover = layout::RecoverContext::of(words);
+    Ok(Recover {
+        context: ContextId(recover.context),
+        start: SeqNum(recover.start),
+        index: recover.index,
+        len: recover.len,
+        resume: SeqNum(recover.resume),
+        verify: match head.flags & !(INNER | TOE) {
+            0 => Verify::None,
+            1 => Verify::WholeMessage,
+            2 => Verify::Frontier,
+            3 => Verify::Seek,
+            _ => return Err(ErrorCode::BadParameters),
+        },
+        inner: (head.flags & INNER != 0).then_some(InnerRecover {
+            index: recover.inner_index,
+            len: recover.inner_len,
+            offset: recover.inner_offset,
+        }),
+        toe: (head.flags & TOE != 0).then(|| recover.toe.into()),
+    })
 }
 
 /// What a descriptor says of its slices' length must be what they add up to.

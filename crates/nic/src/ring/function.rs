@@ -6,10 +6,8 @@ use wire::ethernet::MacAddr;
 
 use super::block::{Block, LINE};
 use super::command::SendConsumer;
-use super::layout::SLOT_WORDS;
-use super::receive::{
-    FILL_WORDS, FillConsumer, FillProducer, RECV_WORDS, RecvConsumer, RecvProducer,
-};
+use super::layout::{FILL_WORDS, RECV_WORDS, SLOT_WORDS};
+use super::receive::{FillConsumer, FillProducer, RecvConsumer, RecvProducer};
 use super::region::{Region, RegionId};
 use super::regions::{DeviceRegions, Regions, RegisterError};
 use super::send::SendProducer;

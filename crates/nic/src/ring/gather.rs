@@ -1,5 +1,6 @@
 //! The list of memory slices that a descriptor and its continuations name.
 
+use super::layout::{self, SendSlot};
 use super::region::Slice;
 use super::toe::MAX_TOE_SEND_SLICES;
 
@@ -7,19 +8,18 @@ use super::toe::MAX_TOE_SEND_SLICES;
 /// descriptor can never keep the device reading.
 pub const MAX_CONTINUATIONS: usize = 3;
 /// Slices in one continuation slot.
-pub(super) const CONTINUATION_SLICES: usize = 11;
-/// Slices in a `Send` descriptor itself.
-pub(super) const SEND_SLICES: usize = 3;
-/// Slices in a `RecoverContext` descriptor itself.
-pub(super) const RECOVER_SLICES: usize = 8;
-/// Slices in an `AddRrState` descriptor itself.
-pub(super) const RR_SLICES: usize = 11;
+pub(super) const CONTINUATION_SLICES: usize = layout::Continuation::SLICES;
 /// Most slices of the buffer that an `AddRrState` maps.
 pub const MAX_RR_SLICES: usize = 16;
 /// Most slices of a `Send`.
-pub const MAX_SEND_SLICES: usize = SEND_SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES;
+pub const MAX_SEND_SLICES: usize = most_slices::<layout::Send>();
 /// Most slices of a `RecoverContext`.
-pub const MAX_RECOVER_SLICES: usize = RECOVER_SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES;
+pub const MAX_RECOVER_SLICES: usize = most_slices::<layout::RecoverContext>();
+
+/// Most slices of a descriptor, with continuations.
+pub(super) const fn most_slices<D: SendSlot>() -> usize {
+    D::SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES
+}
 
 /// Most bytes that a `RecoverContext` may have the device read again: a PDU of 1 MiB of data, and a record before its end.
 pub const MAX_RECOVER_BYTES: u32 = (1 << 20) + (64 << 10);

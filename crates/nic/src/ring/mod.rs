@@ -24,6 +24,7 @@
 #![allow(unsafe_code)]
 
 pub mod accel;
+pub mod layout;
 pub mod toe;
 
 mod block;
@@ -31,7 +32,6 @@ mod command;
 mod error;
 mod function;
 mod gather;
-mod layout;
 mod receive;
 mod region;
 mod regions;

@@ -1,53 +1,20 @@
 //! The receive ring: packets, resync requests and error completions to the host; and the fill
 //! rings, by which the host gives the device buffers.
-//!
-//! ```text
-//! word  Packet                                   ResyncRequest    Completion        Placed
-//! 0     opcode|flags|header_len|segments|placed  opcode|flags     opcode|error      opcode
-//! 1     context | payload bytes                  context | tcpsn  context | tcpsn   tag | at
-//! 2–3   buffer                                   inner offset     send ring index   slice
-//! 4     hash | notes
-//!
-//! word  Notes                                    Resource
-//! 0     opcode|count                             opcode|error
-//! 1, 2  at | code, value                         resource
-//! 3–6   the same of the second and the third
-//! ```
-//!
-//! What is told of connections that the device sets up, finishes or joins is laid out in [`accel`](super::accel), of those that it runs in
-//! [`toe`](super::toe).
 
 use std::sync::Arc;
 
 use l5p::{MAX_LAYERS, Note, ResourceId};
 use wire::SeqNum;
+use zerocopy::{FromZeros, transmute_ref};
 
 use super::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
 use super::block::Block;
 use super::error::ErrorCode;
-use super::layout::{ContextId, decode_inner, encode_inner};
+use super::layout::{self, ContextId, FILL_WORDS, RECV_WORDS, View, inner_fields, inner_place};
 use super::region::Slice;
 use super::send::InnerPlace;
 use super::spsc::{Consumer, Producer, Ring};
 use super::toe::{ToeEvent, ToeId};
-
-/// Words of a receive slot: 64 bytes.
-pub(super) const RECV_WORDS: usize = 8;
-/// Words of a fill slot.
-pub(super) const FILL_WORDS: usize = Slice::WORDS;
-
-const PACKET: u8 = 1;
-const RESYNC_REQUEST: u8 = 2;
-const COMPLETION: u8 = 3;
-const PLACED: u8 = 4;
-const ESTABLISHED: u8 = 5;
-const ACCEL_ROOM: u8 = 6;
-const SPLICE_ENDED: u8 = 7;
-const SPLICE_STATE: u8 = 8;
-const TOE: u8 = 9;
-const RESET: u8 = 10;
-const NOTES: u8 = 11;
-const RESOURCE: u8 = 12;
 
 /// Notes that one descriptor has room for.
 pub const NOTES_PER_DESCRIPTOR: usize = 3;
@@ -178,49 +145,72 @@ impl Processed {
 }
 
 /// Where in a packet's flags [`Processed`] begins.
-const PROCESSED_BITS: u32 = 3;
-const _: () = assert!(MAX_LAYERS as u32 + 1 + PROCESSED_BITS <= u8::BITS);
+const PROCESSED_BITS: u32 = layout::Packet::LAYER_0.trailing_zeros();
+const _: () = {
+    use layout::Packet;
+    let layers = [
+        Packet::LAYER_0,
+        Packet::LAYER_1,
+        Packet::LAYER_2,
+        Packet::LAYER_3,
+        Packet::REPLACED,
+    ];
+    assert!(layers.len() == MAX_LAYERS + 1);
+    let mut layer = 0;
+    while layer < layers.len() {
+        assert!(layers[layer] == 1 << layer << PROCESSED_BITS);
+        layer += 1;
+    }
+};
 
 impl RecvDescriptor {
+    #[inline]
     fn to_words(self) -> [u64; RECV_WORDS] {
-        let mut words = [0; RECV_WORDS];
         match self {
-            RecvDescriptor::Packet(packet) => {
-                let flags =
-                    u64::from(packet.checksum_ok) | u64::from(packet.processed.0) << PROCESSED_BITS;
-                words[0] = u64::from(PACKET)
-                    | flags << 8
-                    | u64::from(packet.header_len) << 16
-                    | u64::from(packet.segments) << 32
-                    | u64::from(packet.placed) << 48;
-                words[1] = context_word(packet.context) | u64::from(packet.payload_len) << 32;
-                words[2..4].copy_from_slice(&packet.buffer.to_words());
-                words[4] = u64::from(packet.hash) | u64::from(packet.notes) << 32;
-            }
+            RecvDescriptor::Packet(packet) => packet.encode().words(),
             RecvDescriptor::Placed { at, slice, tag } => {
-                words[0] = u64::from(PLACED);
-                words[1] = u64::from(tag) | u64::from(at) << 32;
-                words[2..4].copy_from_slice(&slice.to_words());
+                let placed = layout::Placed {
+                    opcode: layout::Placed::OPCODE,
+                    tag,
+                    at,
+                    slice: slice.into(),
+                    ..FromZeros::new_zeroed()
+                };
+                placed.words()
             }
             RecvDescriptor::Notes { notes, count } => {
-                words[0] = u64::from(NOTES) | u64::from(count) << 8;
-                for (pair, note) in words[1..].chunks_exact_mut(2).zip(notes) {
-                    pair[0] = u64::from(note.at) | u64::from(note.code) << 32;
-                    pair[1] = note.value;
-                }
+                let notes = layout::Notes {
+                    opcode: layout::Notes::OPCODE,
+                    count,
+                    notes: notes.map(|Note { at, code, value }| layout::Note { at, code, value }),
+                    ..FromZeros::new_zeroed()
+                };
+                notes.words()
             }
             RecvDescriptor::Resource { resource, error } => {
-                words[0] = u64::from(RESOURCE) | error.map_or(0, |error| error as u64) << 8;
-                words[1] = u64::from(resource.0);
+                let resource = layout::Resource {
+                    opcode: layout::Resource::OPCODE,
+                    error: error.map_or(0, |error| error as u8),
+                    resource: resource.0,
+                    ..FromZeros::new_zeroed()
+                };
+                resource.words()
             }
             RecvDescriptor::ResyncRequest {
                 context,
                 tcpsn,
                 inner,
             } => {
-                words[0] = u64::from(RESYNC_REQUEST);
-                words[1] = context_word(Some(context)) | u64::from(tcpsn.0) << 32;
-                words[2] = encode_inner(inner);
+                let (offset, layer) = inner_fields(inner);
+                let request = layout::ResyncRequest {
+                    opcode: layout::ResyncRequest::OPCODE,
+                    context: context.0,
+                    tcpsn: tcpsn.0,
+                    offset,
+                    layer,
+                    ..FromZeros::new_zeroed()
+                };
+                request.words()
             }
             RecvDescriptor::Completion {
                 send_index,
@@ -228,115 +218,141 @@ impl RecvDescriptor {
                 tcpsn,
                 error,
             } => {
-                words[0] = u64::from(COMPLETION) | (error as u64) << 8;
-                words[1] = context_word(context) | u64::from(tcpsn.0) << 32;
-                words[2] = send_index;
+                let completion = layout::Completion {
+                    opcode: layout::Completion::OPCODE,
+                    error: error as u8,
+                    context: ContextId::field(context),
+                    tcpsn: tcpsn.0,
+                    index: send_index,
+                    ..FromZeros::new_zeroed()
+                };
+                completion.words()
             }
-            RecvDescriptor::Established(established) => {
-                words[0] = u64::from(ESTABLISHED);
-                established.encode(&mut words);
-            }
-            RecvDescriptor::AccelRoom(room) => {
-                words[0] = u64::from(ACCEL_ROOM);
-                room.encode(&mut words);
-            }
-            RecvDescriptor::SpliceEnded(ended) => {
-                words[0] = u64::from(SPLICE_ENDED);
-                ended.encode(&mut words);
-            }
-            RecvDescriptor::SpliceState(state) => {
-                words[0] = u64::from(SPLICE_STATE);
-                state.encode(&mut words);
-            }
-            RecvDescriptor::Toe(event) => {
-                words[0] = u64::from(TOE);
-                event.encode(&mut words);
-            }
+            RecvDescriptor::Established(established) => established.encode(),
+            RecvDescriptor::AccelRoom(room) => room.encode(),
+            RecvDescriptor::SpliceEnded(ended) => ended.encode(),
+            RecvDescriptor::SpliceState(state) => state.encode(),
+            RecvDescriptor::Toe(event) => event.encode(),
             RecvDescriptor::Reset { epoch } => {
-                words[0] = u64::from(RESET);
-                words[1] = u64::from(epoch);
+                let reset = layout::Reset {
+                    opcode: layout::Reset::OPCODE,
+                    epoch,
+                    ..FromZeros::new_zeroed()
+                };
+                reset.words()
             }
         }
-        words
     }
 
     /// The connection of a [`ToeEvent::Delivered`], by the first words.
     fn delivered_to(words: &[u64; 2]) -> Option<ToeId> {
-        let is_toe = words[0] as u8 == TOE;
+        let head: &layout::ToeHead = transmute_ref!(words);
+        let is_toe = head.opcode == layout::ToeHead::OPCODE;
         is_toe.then(|| ToeEvent::delivered_to(words)).flatten()
     }
 
     /// `None` for words that no device of ours writes.
     fn from_words(words: &[u64; RECV_WORDS]) -> Option<RecvDescriptor> {
-        let context = Some(words[1] as u32).filter(|id| *id != ContextId::NONE);
-        let context = context.map(ContextId);
-        let high = (words[1] >> 32) as u32;
-        Some(match words[0] as u8 {
-            PACKET => RecvDescriptor::Packet(Packet {
-                buffer: Slice::from_words([words[2], words[3]]),
-                header_len: (words[0] >> 16) as u16,
-                payload_len: high,
-                segments: (words[0] >> 32) as u16,
-                context,
-                processed: Processed(((words[0] >> 8) as u8) >> PROCESSED_BITS),
-                placed: (words[0] >> 48) as u16,
-                checksum_ok: words[0] >> 8 & 1 != 0,
-                notes: (words[4] >> 32) as u8,
-                hash: words[4] as u32,
-            }),
-            PLACED => RecvDescriptor::Placed {
-                at: high,
-                slice: Slice::from_words([words[2], words[3]]),
-                tag: words[1] as u16,
-            },
-            NOTES => {
-                let mut notes = [Note::default(); NOTES_PER_DESCRIPTOR];
-                for (note, pair) in notes.iter_mut().zip(words[1..].chunks_exact(2)) {
-                    *note = Note {
-                        at: pair[0] as u32,
-                        code: (pair[0] >> 32) as u32,
-                        value: pair[1],
-                    };
+        Some(match layout::ToeHead::of(words).opcode {
+            layout::Packet::OPCODE => {
+                RecvDescriptor::Packet(Packet::decode(layout::Packet::of(words)))
+            }
+            layout::Placed::OPCODE => {
+                let placed = layout::Placed::of(words);
+                RecvDescriptor::Placed {
+                    at: placed.at,
+                    slice: placed.slice.into(),
+                    tag: placed.tag,
                 }
-                let count = (words[0] >> 8) as u8;
-                if usize::from(count) > NOTES_PER_DESCRIPTOR {
+            }
+            layout::Notes::OPCODE => {
+                let slot = layout::Notes::of(words);
+                if usize::from(slot.count) > NOTES_PER_DESCRIPTOR {
                     return None;
                 }
-                RecvDescriptor::Notes { notes, count }
+                let note = |note: layout::Note| Note {
+                    at: note.at,
+                    code: note.code,
+                    value: note.value,
+                };
+                RecvDescriptor::Notes {
+                    notes: slot.notes.map(note),
+                    count: slot.count,
+                }
             }
-            RESOURCE => RecvDescriptor::Resource {
-                resource: ResourceId(words[1] as u16),
-                error: match (words[0] >> 8) as u8 {
-                    0 => None,
-                    error => Some(ErrorCode::from_byte(error)?),
-                },
-            },
-            RESYNC_REQUEST => RecvDescriptor::ResyncRequest {
-                context: context?,
-                tcpsn: SeqNum(high),
-                inner: decode_inner(words[2]).ok()?,
-            },
-            COMPLETION => RecvDescriptor::Completion {
-                send_index: words[2],
-                context,
-                tcpsn: SeqNum(high),
-                error: ErrorCode::from_byte((words[0] >> 8) as u8)?,
-            },
-            ESTABLISHED => RecvDescriptor::Established(Established::decode(words)),
-            ACCEL_ROOM => RecvDescriptor::AccelRoom(AccelRoom::decode(words)),
-            SPLICE_ENDED => RecvDescriptor::SpliceEnded(SpliceEnded::decode(words)?),
-            SPLICE_STATE => RecvDescriptor::SpliceState(SpliceState::decode(words)),
-            TOE => RecvDescriptor::Toe(ToeEvent::decode(words)?),
-            RESET => RecvDescriptor::Reset {
-                epoch: words[1] as u32,
+            layout::Resource::OPCODE => {
+                let slot = layout::Resource::of(words);
+                RecvDescriptor::Resource {
+                    resource: ResourceId(slot.resource),
+                    error: match slot.error {
+                        0 => None,
+                        error => Some(ErrorCode::from_byte(error)?),
+                    },
+                }
+            }
+            layout::ResyncRequest::OPCODE => {
+                let request = layout::ResyncRequest::of(words);
+                RecvDescriptor::ResyncRequest {
+                    context: ContextId::named(request.context)?,
+                    tcpsn: SeqNum(request.tcpsn),
+                    inner: inner_place(request.offset, request.layer).ok()?,
+                }
+            }
+            layout::Completion::OPCODE => {
+                let completion = layout::Completion::of(words);
+                RecvDescriptor::Completion {
+                    send_index: completion.index,
+                    context: ContextId::named(completion.context),
+                    tcpsn: SeqNum(completion.tcpsn),
+                    error: ErrorCode::from_byte(completion.error)?,
+                }
+            }
+            layout::Established::OPCODE => RecvDescriptor::Established(Established::decode(words)),
+            layout::AccelRoom::OPCODE => RecvDescriptor::AccelRoom(AccelRoom::decode(words)),
+            layout::SpliceEnded::OPCODE => RecvDescriptor::SpliceEnded(SpliceEnded::decode(words)?),
+            layout::SpliceState::OPCODE => RecvDescriptor::SpliceState(SpliceState::decode(words)),
+            layout::ToeHead::OPCODE => RecvDescriptor::Toe(ToeEvent::decode(words)?),
+            layout::Reset::OPCODE => RecvDescriptor::Reset {
+                epoch: layout::Reset::of(words).epoch,
             },
             _ => return None,
         })
     }
 }
 
-fn context_word(context: Option<ContextId>) -> u64 {
-    u64::from(context.map_or(ContextId::NONE, |context| context.0))
+impl Packet {
+    #[inline]
+    fn encode(&self) -> layout::Packet {
+        layout::Packet {
+            opcode: layout::Packet::OPCODE,
+            flags: u8::from(self.checksum_ok) | self.processed.0 << PROCESSED_BITS,
+            header_len: self.header_len,
+            segments: self.segments,
+            placed: self.placed,
+            context: ContextId::field(self.context),
+            payload_len: self.payload_len,
+            buffer: self.buffer.into(),
+            hash: self.hash,
+            notes: self.notes,
+            ..FromZeros::new_zeroed()
+        }
+    }
+
+    #[inline]
+    fn decode(slot: &layout::Packet) -> Packet {
+        Packet {
+            buffer: slot.buffer.into(),
+            header_len: slot.header_len,
+            payload_len: slot.payload_len,
+            segments: slot.segments,
+            context: ContextId::named(slot.context),
+            processed: Processed(slot.flags >> PROCESSED_BITS),
+            placed: slot.placed,
+            notes: slot.notes,
+            checksum_ok: slot.flags & layout::Packet::CHECKSUM_OK != 0,
+            hash: slot.hash,
+        }
+    }
 }
 
 /// The device's side of a receive ring.

@@ -16,13 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use shared::{SharedSlice, SharedSliceMut};
 
+use super::layout;
+
 /// A region of a function, as descriptors name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(pub u16);
 
 /// A range of registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
 pub struct Slice {
     /// Bytes from the region's start.
     pub offset: u64,
@@ -43,19 +44,15 @@ impl Slice {
         region: RegionId(0),
     };
 
+    #[inline]
     pub(super) fn to_words(self) -> [u64; 2] {
-        [
-            self.offset,
-            u64::from(self.len) | u64::from(self.region.0) << 32,
-        ]
+        zerocopy::transmute!(layout::Slice::from(self))
     }
 
+    #[inline]
     pub(super) fn from_words(words: [u64; 2]) -> Slice {
-        Slice {
-            offset: words[0],
-            len: words[1] as u32,
-            region: RegionId((words[1] >> 32) as u16),
-        }
+        let slice: layout::Slice = zerocopy::transmute!(words);
+        slice.into()
     }
 }
 

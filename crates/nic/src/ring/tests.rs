@@ -3,6 +3,7 @@
 mod accel;
 mod descriptors;
 mod memory;
+mod refusals;
 mod renewal;
 mod spsc;
 mod toe;

@@ -2,7 +2,7 @@
 
 use super::super::error::ErrorCode;
 use super::super::gather::Gather;
-use super::super::layout::{Head, Opcode, SLOT_WORDS, unpair};
+use super::super::layout::{self, SLOT_WORDS, View};
 use super::{InstallListener, ListenRuleId, Splice, SpliceId, Teardown};
 
 /// A descriptor of the acceleration whose form is right.
@@ -41,35 +41,39 @@ impl AccelCommand {
 
 /// The command in a slot of which all words were read.
 pub(in crate::ring) fn decode(
-    opcode: Opcode,
-    head: Head,
+    head: layout::Head,
     words: &[u64; SLOT_WORDS],
 ) -> Result<AccelCommand, ErrorCode> {
-    let (name, more) = unpair(words[1]);
-    let rule = u16::try_from(name)
-        .map(ListenRuleId)
-        .map_err(|_| ErrorCode::BadParameters);
-    Ok(match opcode {
-        Opcode::InstallListener => AccelCommand::Install(
-            InstallListener::decode(rule?, head, words).ok_or(ErrorCode::BadParameters)?,
-        ),
-        Opcode::RemoveListener => AccelCommand::Remove(rule?),
-        Opcode::ListenerCredit => AccelCommand::Credit {
-            rule: rule?,
-            credits: more,
-        },
-        Opcode::Teardown => {
-            AccelCommand::Teardown(Teardown::decode(head, words).ok_or(ErrorCode::BadParameters)?)
+    use layout::{ListenerCredit, Reinject, RemoveListener, Unsplice};
+    let command = match head.opcode {
+        layout::InstallListener::OPCODE => {
+            let slot = layout::InstallListener::of(words);
+            InstallListener::decode(slot).map(AccelCommand::Install)
         }
-        Opcode::Splice => {
-            AccelCommand::Splice(Splice::decode(head, words).ok_or(ErrorCode::BadParameters)?)
+        RemoveListener::OPCODE => {
+            let rule = ListenRuleId(RemoveListener::of(words).rule);
+            Some(AccelCommand::Remove(rule))
         }
-        Opcode::Unsplice => AccelCommand::Unsplice(SpliceId(name)),
-        Opcode::Reinject => AccelCommand::Reinject {
-            gso_size: u16::try_from(name).map_err(|_| ErrorCode::BadParameters)?,
-        },
+        ListenerCredit::OPCODE => {
+            let credit = ListenerCredit::of(words);
+            Some(AccelCommand::Credit {
+                rule: ListenRuleId(credit.rule),
+                credits: credit.credits,
+            })
+        }
+        layout::Teardown::OPCODE => {
+            Teardown::decode(layout::Teardown::of(words)).map(AccelCommand::Teardown)
+        }
+        layout::Splice::OPCODE => {
+            Splice::decode(layout::Splice::of(words)).map(AccelCommand::Splice)
+        }
+        Unsplice::OPCODE => Some(AccelCommand::Unsplice(SpliceId(Unsplice::of(words).splice))),
+        Reinject::OPCODE => Some(AccelCommand::Reinject {
+            gso_size: Reinject::of(words).gso_size,
+        }),
         _ => return Err(ErrorCode::BadOpcode),
-    })
+    };
+    command.ok_or(ErrorCode::BadParameters)
 }
 
 /// Whether the slices are as many, and as long, as the command's own numbers say.
@@ -80,7 +84,7 @@ pub(in crate::ring) fn slices_fit(
 ) -> bool {
     match command {
         AccelCommand::Teardown(teardown) => {
-            let (_, bytes) = unpair(words[1]);
+            let bytes = layout::Teardown::of(words).payload_len;
             gather.len() == u64::from(bytes) && teardown.fits(bytes)
         }
         AccelCommand::Reinject { .. } => gather.slices().len() == 1,

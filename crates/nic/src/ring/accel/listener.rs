@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 
 use wire::tcp::MAX_WINDOW_SCALE;
+use zerocopy::FromZeros;
 
-use super::super::layout::{Head, SLOT_WORDS, decode_address, encode_address, pair, unpair};
+use super::super::layout::{self, Head, address, flags, octets};
 
 /// A listening rule of a function. The host chooses it, below the device's limit
 /// ([`AccelConfig::listeners`](crate::AccelConfig::listeners)).
@@ -42,60 +43,59 @@ pub struct ListenerOptions {
     /// The pure ACK of a handshake is not passed up: the first segment with data or FIN opens the connection. It must come
     /// before the cookie expires.
     pub defer: bool,
-    /// TTL or hop limit of SYN-ACKs.
+    /// TTL or hop limit of SYN-ACKs; not 0.
     pub hop_limit: u8,
 }
 
-const V6: u8 = 1;
-const SCALES: u8 = 2;
-const SACK: u8 = 4;
-const DEFER: u8 = 8;
-
 impl InstallListener {
-    /// Writes the words behind the first; gives the flags.
-    pub(in crate::ring) fn encode(&self, words: &mut [u64; SLOT_WORDS]) -> u8 {
+    pub(in crate::ring) fn encode(&self) -> layout::InstallListener {
         let options = &self.options;
-        words[1] = pair(self.rule.0.into(), options.backlog);
-        encode_address(self.address, &mut words[2..4]);
-        words[4] = u64::from(self.port)
-            | u64::from(options.mss) << 16
-            | u64::from(options.window) << 32
-            | u64::from(options.window_scale.unwrap_or(0)) << 48
-            | u64::from(options.hop_limit) << 56;
-        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-        flag(self.address.is_ipv6(), V6)
-            | flag(options.window_scale.is_some(), SCALES)
-            | flag(options.sack, SACK)
-            | flag(options.defer, DEFER)
+        let head = Head::flagged(flags([
+            (self.address.is_ipv6(), V6),
+            (options.window_scale.is_some(), WINDOW_SCALE),
+            (options.sack, SACK),
+            (options.defer, DEFER),
+        ]));
+        layout::InstallListener {
+            head,
+            rule: self.rule.0,
+            backlog: options.backlog,
+            address: octets(self.address),
+            port: self.port,
+            mss: options.mss,
+            window: options.window,
+            window_shift: options.window_scale.unwrap_or(0),
+            hop_limit: options.hop_limit,
+            ..FromZeros::new_zeroed()
+        }
     }
 
-    pub(super) fn decode(
-        rule: ListenRuleId,
-        head: Head,
-        words: &[u64; SLOT_WORDS],
-    ) -> Option<InstallListener> {
-        let word = words[4];
-        let set = |flag: u8| head.flags & flag != 0;
-        let scale = (word >> 48) as u8;
+    pub(super) fn decode(slot: &layout::InstallListener) -> Option<InstallListener> {
+        let has = |flag: u8| slot.head.flags & flag != 0;
         let install = InstallListener {
-            rule,
-            address: decode_address(&words[2..4], set(V6))?,
-            port: word as u16,
+            rule: ListenRuleId(slot.rule),
+            address: address(slot.address, has(V6))?,
+            port: slot.port,
             options: ListenerOptions {
-                mss: (word >> 16) as u16,
-                window: (word >> 32) as u16,
-                window_scale: set(SCALES).then_some(scale),
-                sack: set(SACK),
-                backlog: unpair(words[1]).1,
-                defer: set(DEFER),
-                hop_limit: (word >> 56) as u8,
+                mss: slot.mss,
+                window: slot.window,
+                window_scale: has(WINDOW_SCALE).then_some(slot.window_shift),
+                sack: has(SACK),
+                backlog: slot.backlog,
+                defer: has(DEFER),
+                hop_limit: slot.hop_limit,
             },
         };
-        let right = install.port != 0
-            && install.options.mss != 0
-            && scale <= MAX_WINDOW_SCALE
-            && install.options.backlog <= i32::MAX as u32
-            && head.flags & !(V6 | SCALES | SACK | DEFER) == 0;
+        let right = slot.port != 0
+            && slot.mss != 0
+            && slot.hop_limit != 0
+            && (install.options.window_scale).is_none_or(|shift| shift <= MAX_WINDOW_SCALE)
+            && slot.backlog <= i32::MAX as u32;
         right.then_some(install)
     }
 }
+
+const V6: u8 = layout::InstallListener::V6;
+const WINDOW_SCALE: u8 = layout::InstallListener::WINDOW_SCALE;
+const SACK: u8 = layout::InstallListener::SACK;
+const DEFER: u8 = layout::InstallListener::DEFER;

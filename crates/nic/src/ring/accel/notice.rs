@@ -1,7 +1,8 @@
 //! What the device tells of connections that it has set up, and of the room that it has.
 
-use super::super::layout::{pair, unpair};
-use super::super::receive::RECV_WORDS;
+use zerocopy::FromZeros;
+
+use super::super::layout::{self, RECV_WORDS, View, flags};
 use super::ListenRuleId;
 
 /// The [`Packet`](super::super::Packet) that follows directly has brought back a good cookie: its sender holds the address
@@ -24,30 +25,35 @@ pub struct Established {
     pub timestamp: u32,
 }
 
-const SCALES: u64 = 1 << 8;
-const SACK: u64 = 1 << 9;
+const WINDOW_SCALE: u8 = layout::Established::WINDOW_SCALE;
+const SACK: u8 = layout::Established::SACK;
 
 impl Established {
-    /// Writes the words; the opcode is the caller's.
-    pub(in crate::ring) fn encode(&self, words: &mut [u64; RECV_WORDS]) {
-        if self.window_scale.is_some() {
-            words[0] |= SCALES;
-        }
-        if self.sack {
-            words[0] |= SACK;
-        }
-        words[0] |= u64::from(self.window_scale.unwrap_or(0)) << 16 | u64::from(self.mss) << 32;
-        words[1] = pair(self.rule.0.into(), self.timestamp);
+    pub(in crate::ring) fn encode(&self) -> [u64; RECV_WORDS] {
+        let flags = flags([
+            (self.window_scale.is_some(), WINDOW_SCALE),
+            (self.sack, SACK),
+        ]);
+        let slot = layout::Established {
+            opcode: layout::Established::OPCODE,
+            flags,
+            window_shift: self.window_scale.unwrap_or(0),
+            mss: self.mss,
+            rule: self.rule.0,
+            timestamp: self.timestamp,
+            ..FromZeros::new_zeroed()
+        };
+        slot.words()
     }
 
     pub(in crate::ring) fn decode(words: &[u64; RECV_WORDS]) -> Established {
-        let (rule, timestamp) = unpair(words[1]);
+        let slot = layout::Established::of(words);
         Established {
-            rule: ListenRuleId(rule as u16),
-            mss: (words[0] >> 32) as u16,
-            window_scale: (words[0] & SCALES != 0).then_some((words[0] >> 16) as u8),
-            sack: words[0] & SACK != 0,
-            timestamp,
+            rule: ListenRuleId(slot.rule),
+            mss: slot.mss,
+            window_scale: (slot.flags & WINDOW_SCALE != 0).then_some(slot.window_shift),
+            sack: slot.flags & SACK != 0,
+            timestamp: slot.timestamp,
         }
     }
 }
@@ -65,18 +71,23 @@ pub struct AccelRoom {
 }
 
 impl AccelRoom {
-    /// Writes the words; the opcode is the caller's.
-    pub(in crate::ring) fn encode(&self, words: &mut [u64; RECV_WORDS]) {
-        words[1] = pair(self.closing, self.splices);
-        words[2] = self.packet_memory;
+    pub(in crate::ring) fn encode(&self) -> [u64; RECV_WORDS] {
+        let slot = layout::AccelRoom {
+            opcode: layout::AccelRoom::OPCODE,
+            closing: self.closing,
+            splices: self.splices,
+            packet_memory: self.packet_memory,
+            ..FromZeros::new_zeroed()
+        };
+        slot.words()
     }
 
     pub(in crate::ring) fn decode(words: &[u64; RECV_WORDS]) -> AccelRoom {
-        let (closing, splices) = unpair(words[1]);
+        let slot = layout::AccelRoom::of(words);
         AccelRoom {
-            closing,
-            splices,
-            packet_memory: words[2],
+            closing: slot.closing,
+            splices: slot.splices,
+            packet_memory: slot.packet_memory,
         }
     }
 }

@@ -3,11 +3,12 @@
 use wire::ethernet::MacAddr;
 use wire::tcp::MAX_WINDOW_SCALE;
 use wire::{FlowKey, SeqNum};
+use zerocopy::FromZeros;
 
-use super::super::layout::{Head, SLOT_WORDS, decode_flow_at, encode_flow_at, pair, unpair};
-use super::super::receive::RECV_WORDS;
+use super::super::layout::{
+    self, Head, LEG_SACK, LEG_TIMESTAMPS, RECV_WORDS, View, flags, next_hop, timestamp_fields,
+};
 use super::TimestampState;
-use super::teardown::{hop_of, hop_word};
 
 /// A splice of a function. The host chooses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,7 +65,7 @@ pub struct Leg {
     pub flow: FlowKey,
     /// The next hop's MAC address.
     pub hop: MacAddr,
-    /// TTL or hop limit of our packets.
+    /// TTL or hop limit of our packets; not 0.
     pub hop_limit: u8,
     /// The next byte that we send; all before it is acknowledged.
     pub snd_nxt: SeqNum,
@@ -88,92 +89,90 @@ pub struct Leg {
     pub timestamps: Option<TimestampState>,
 }
 
-/// Words of a leg.
-const LEG_WORDS: usize = 9;
-const LEG_A: usize = 2;
-const LEG_B: usize = LEG_A + LEG_WORDS;
-/// Flags of the descriptor: which legs are IPv6.
-const A_V6: u8 = 1;
-const B_V6: u8 = 2;
-/// Options of a leg.
-const SACK: u8 = 1;
-const TIMESTAMPS: u8 = 2;
+const A_V6: u8 = layout::Splice::A_V6;
+const B_V6: u8 = layout::Splice::B_V6;
 
 impl Splice {
-    /// Writes the words behind the first; gives the flags.
-    pub(in crate::ring) fn encode(&self, words: &mut [u64; SLOT_WORDS]) -> u8 {
-        words[1] = pair(self.splice.0, self.idle_ms);
-        let a = self.a.encode(&mut words[LEG_A..LEG_B]);
-        let b = self.b.encode(&mut words[LEG_B..LEG_B + LEG_WORDS]);
-        words[20] = pair(self.a.our_window, self.b.our_window);
-        words[21] = u64::from(self.a.our_mss) | u64::from(self.b.our_mss) << 16;
-        u8::from(a) | u8::from(b) << 1
+    pub(in crate::ring) fn encode(&self) -> layout::Splice {
+        let (a, b) = (&self.a, &self.b);
+        layout::Splice {
+            head: Head::flagged(flags([
+                (a.flow.src.0.is_ipv6(), A_V6),
+                (b.flow.src.0.is_ipv6(), B_V6),
+            ])),
+            splice: self.splice.0,
+            idle_ms: self.idle_ms,
+            legs: [a.encode(), b.encode()],
+            own_window: [a.our_window, b.our_window],
+            own_mss: [a.our_mss, b.our_mss],
+            ..FromZeros::new_zeroed()
+        }
     }
 
-    pub(super) fn decode(head: Head, words: &[u64; SLOT_WORDS]) -> Option<Splice> {
-        let (splice, idle_ms) = unpair(words[1]);
-        let (a_window, b_window) = unpair(words[20]);
-        let leg = |at: usize, flag: u8, our_window, our_mss| {
-            let words = &words[at..at + LEG_WORDS];
-            Leg::decode(words, head.flags & flag != 0, our_window, our_mss)
+    pub(super) fn decode(slot: &layout::Splice) -> Option<Splice> {
+        let leg = |side: Side, flag: u8| {
+            let at = side.index();
+            let v6 = slot.head.flags & flag != 0;
+            Leg::decode(&slot.legs[at], v6, slot.own_window[at], slot.own_mss[at])
         };
-        let splice = Splice {
-            splice: SpliceId(splice),
-            a: leg(LEG_A, A_V6, a_window, words[21] as u16)?,
-            b: leg(LEG_B, B_V6, b_window, (words[21] >> 16) as u16)?,
-            idle_ms,
-        };
-        (head.flags & !(A_V6 | B_V6) == 0).then_some(splice)
+        Some(Splice {
+            splice: SpliceId(slot.splice),
+            a: leg(Side::A, A_V6)?,
+            b: leg(Side::B, B_V6)?,
+            idle_ms: slot.idle_ms,
+        })
     }
 }
 
 impl Leg {
-    fn encode(&self, words: &mut [u64]) -> bool {
-        let v6 = encode_flow_at(&self.flow, &mut words[..5]);
-        let mut options = 0;
-        if self.sack {
-            options |= SACK;
+    fn encode(&self) -> layout::Leg {
+        let (recent, value) = timestamp_fields(self.timestamps);
+        layout::Leg {
+            flow: (&self.flow).into(),
+            peer_shift: self.peer_shift,
+            own_shift: self.our_shift,
+            options: flags([
+                (self.sack, LEG_SACK),
+                (self.timestamps.is_some(), LEG_TIMESTAMPS),
+            ]),
+            hop_limit: self.hop_limit,
+            hop: self.hop.0,
+            mss: self.mss,
+            snd_nxt: self.snd_nxt.0,
+            rcv_nxt: self.rcv_nxt.0,
+            peer_window: self.peer_window,
+            recent,
+            value,
+            ..FromZeros::new_zeroed()
         }
-        if let Some(TimestampState { recent, value }) = self.timestamps {
-            options |= TIMESTAMPS;
-            words[8] = pair(recent, value);
-        }
-        words[4] |= u64::from(self.peer_shift) << 32
-            | u64::from(self.our_shift) << 40
-            | u64::from(options) << 48
-            | u64::from(self.hop_limit) << 56;
-        words[5] = hop_word(self.hop, self.mss);
-        words[6] = pair(self.snd_nxt.0, self.rcv_nxt.0);
-        words[7] = u64::from(self.peer_window);
-        v6
     }
 
-    fn decode(words: &[u64], v6: bool, our_window: u32, our_mss: u16) -> Option<Leg> {
-        let options = (words[4] >> 48) as u8;
-        let (hop, mss) = hop_of(words[5]);
-        let (snd_nxt, rcv_nxt) = unpair(words[6]);
-        let (recent, value) = unpair(words[8]);
-        let leg = Leg {
-            flow: decode_flow_at(&words[..5], v6)?,
-            hop,
-            hop_limit: (words[4] >> 56) as u8,
-            snd_nxt: SeqNum(snd_nxt),
-            rcv_nxt: SeqNum(rcv_nxt),
-            peer_window: unpair(words[7]).0,
-            our_window,
-            peer_shift: (words[4] >> 32) as u8,
-            our_shift: (words[4] >> 40) as u8,
-            mss,
-            our_mss,
-            sack: options & SACK != 0,
-            timestamps: (options & TIMESTAMPS != 0).then_some(TimestampState { recent, value }),
+    fn decode(slot: &layout::Leg, v6: bool, our_window: u32, our_mss: u16) -> Option<Leg> {
+        let has = |option: u8| slot.options & option != 0;
+        let timestamps = TimestampState {
+            recent: slot.recent,
+            value: slot.value,
         };
-        let right = leg.mss != 0
-            && leg.our_mss != 0
-            && leg.peer_shift <= MAX_WINDOW_SCALE
-            && leg.our_shift <= MAX_WINDOW_SCALE
-            && leg.hop.is_unicast()
-            && options & !(SACK | TIMESTAMPS) == 0;
+        let leg = Leg {
+            flow: slot.flow.key(v6)?,
+            hop: next_hop(slot.hop)?,
+            hop_limit: slot.hop_limit,
+            snd_nxt: SeqNum(slot.snd_nxt),
+            rcv_nxt: SeqNum(slot.rcv_nxt),
+            peer_window: slot.peer_window,
+            our_window,
+            peer_shift: slot.peer_shift,
+            our_shift: slot.own_shift,
+            mss: slot.mss,
+            our_mss,
+            sack: has(LEG_SACK),
+            timestamps: has(LEG_TIMESTAMPS).then_some(timestamps),
+        };
+        let right = slot.mss != 0
+            && slot.hop_limit != 0
+            && our_mss != 0
+            && slot.peer_shift.max(slot.own_shift) <= MAX_WINDOW_SCALE
+            && slot.options & !(LEG_SACK | LEG_TIMESTAMPS) == 0;
         right.then_some(leg)
     }
 }
@@ -239,31 +238,35 @@ pub struct LegState {
     pub timestamps: Option<TimestampState>,
 }
 
-const FIN_SENT: u64 = 1 << 17;
-const FIN_RECEIVED: u64 = 1 << 18;
-const HAS_TIMESTAMPS: u64 = 1 << 19;
-const SIDE_BIT: u32 = 16;
+const LEG_B: u8 = layout::SpliceState::LEG_B;
+const FIN_SENT: u8 = layout::SpliceState::FIN_SENT;
+const FIN_RECEIVED: u8 = layout::SpliceState::FIN_RECEIVED;
+const TIMESTAMPS: u8 = layout::SpliceState::TIMESTAMPS;
 
 impl SpliceEnded {
-    /// Writes the words; the opcode is the caller's.
-    pub(in crate::ring) fn encode(&self, words: &mut [u64; RECV_WORDS]) {
-        let reason = match self.reason {
-            SpliceEnd::Finished => 1,
-            SpliceEnd::Reset { by: Side::A } => 2,
-            SpliceEnd::Reset { by: Side::B } => 3,
-            SpliceEnd::Idle => 4,
-            SpliceEnd::TakenBack => 5,
+    pub(in crate::ring) fn encode(&self) -> [u64; RECV_WORDS] {
+        let slot = layout::SpliceEnded {
+            opcode: layout::SpliceEnded::OPCODE,
+            reason: match self.reason {
+                SpliceEnd::Finished => 1,
+                SpliceEnd::Reset { by: Side::A } => 2,
+                SpliceEnd::Reset { by: Side::B } => 3,
+                SpliceEnd::Idle => 4,
+                SpliceEnd::TakenBack => 5,
+            },
+            splice: self.splice.0,
+            bytes: self.bytes,
+            packets: self.packets,
+            ..FromZeros::new_zeroed()
         };
-        words[0] |= reason << 8;
-        words[1] = u64::from(self.splice.0);
-        words[2..4].copy_from_slice(&self.bytes);
-        words[4..6].copy_from_slice(&self.packets);
+        slot.words()
     }
 
     pub(in crate::ring) fn decode(words: &[u64; RECV_WORDS]) -> Option<SpliceEnded> {
+        let slot = layout::SpliceEnded::of(words);
         Some(SpliceEnded {
-            splice: SpliceId(words[1] as u32),
-            reason: match (words[0] >> 8) as u8 {
+            splice: SpliceId(slot.splice),
+            reason: match slot.reason {
                 1 => SpliceEnd::Finished,
                 2 => SpliceEnd::Reset { by: Side::A },
                 3 => SpliceEnd::Reset { by: Side::B },
@@ -271,47 +274,56 @@ impl SpliceEnded {
                 5 => SpliceEnd::TakenBack,
                 _ => return None,
             },
-            bytes: [words[2], words[3]],
-            packets: [words[4], words[5]],
+            bytes: slot.bytes,
+            packets: slot.packets,
         })
     }
 }
 
 impl SpliceState {
-    /// Writes the words; the opcode is the caller's.
-    pub(in crate::ring) fn encode(&self, words: &mut [u64; RECV_WORDS]) {
+    pub(in crate::ring) fn encode(&self) -> [u64; RECV_WORDS] {
         let state = &self.state;
-        let flag = |set: bool, flag: u64| if set { flag } else { 0 };
-        words[0] |= (self.side.index() as u64) << SIDE_BIT
-            | flag(state.fin_sent, FIN_SENT)
-            | flag(state.fin_received, FIN_RECEIVED)
-            | flag(state.timestamps.is_some(), HAS_TIMESTAMPS);
-        words[1] = pair(self.splice.0, state.peer_window);
-        words[2] = pair(state.snd_una.0, state.snd_nxt.0);
-        words[3] = pair(state.rcv_nxt.0, state.our_window);
-        if let Some(TimestampState { recent, value }) = state.timestamps {
-            words[4] = pair(recent, value);
-        }
+        let (recent, value) = timestamp_fields(state.timestamps);
+        let slot = layout::SpliceState {
+            opcode: layout::SpliceState::OPCODE,
+            flags: flags([
+                (self.side == Side::B, LEG_B),
+                (state.fin_sent, FIN_SENT),
+                (state.fin_received, FIN_RECEIVED),
+                (state.timestamps.is_some(), TIMESTAMPS),
+            ]),
+            splice: self.splice.0,
+            peer_window: state.peer_window,
+            snd_una: state.snd_una.0,
+            snd_nxt: state.snd_nxt.0,
+            rcv_nxt: state.rcv_nxt.0,
+            own_window: state.our_window,
+            recent,
+            value,
+            ..FromZeros::new_zeroed()
+        };
+        slot.words()
     }
 
     pub(in crate::ring) fn decode(words: &[u64; RECV_WORDS]) -> SpliceState {
-        let set = |flag: u64| words[0] & flag != 0;
-        let (splice, peer_window) = unpair(words[1]);
-        let (snd_una, snd_nxt) = unpair(words[2]);
-        let (rcv_nxt, our_window) = unpair(words[3]);
-        let (recent, value) = unpair(words[4]);
+        let slot = layout::SpliceState::of(words);
+        let has = |flag: u8| slot.flags & flag != 0;
+        let timestamps = TimestampState {
+            recent: slot.recent,
+            value: slot.value,
+        };
         SpliceState {
-            splice: SpliceId(splice),
-            side: Side::of((words[0] >> SIDE_BIT & 1) as usize),
+            splice: SpliceId(slot.splice),
+            side: Side::of(has(LEG_B).into()),
             state: LegState {
-                snd_una: SeqNum(snd_una),
-                snd_nxt: SeqNum(snd_nxt),
-                rcv_nxt: SeqNum(rcv_nxt),
-                our_window,
-                peer_window,
-                fin_sent: set(FIN_SENT),
-                fin_received: set(FIN_RECEIVED),
-                timestamps: set(HAS_TIMESTAMPS).then_some(TimestampState { recent, value }),
+                snd_una: SeqNum(slot.snd_una),
+                snd_nxt: SeqNum(slot.snd_nxt),
+                rcv_nxt: SeqNum(slot.rcv_nxt),
+                our_window: slot.own_window,
+                peer_window: slot.peer_window,
+                fin_sent: has(FIN_SENT),
+                fin_received: has(FIN_RECEIVED),
+                timestamps: has(TIMESTAMPS).then_some(timestamps),
             },
         }
     }

@@ -3,14 +3,11 @@
 use wire::ethernet::MacAddr;
 use wire::tcp::MAX_WINDOW_SCALE;
 use wire::{FlowKey, SeqNum};
+use zerocopy::FromZeros;
 
-use super::super::layout::{Head, SLOT_WORDS, decode_flow, encode_flow, pair, unpair};
+use super::super::layout::{self, Head, flags, next_hop, timestamp_fields};
 use super::super::region::Slice;
-
-/// Slices in a `Teardown` descriptor itself.
-pub(in crate::ring) const TEARDOWN_SLICES: usize = 4;
-/// Where they begin.
-pub(in crate::ring) const TEARDOWN_SLICES_AT: usize = 16;
+use super::super::send::byte_count;
 
 /// A connection that its application has closed in ESTABLISHED or CLOSE-WAIT, and whose FIN has not been sent.
 ///
@@ -23,7 +20,7 @@ pub struct Teardown {
     pub flow: FlowKey,
     /// The next hop's MAC address.
     pub hop: MacAddr,
-    /// TTL or hop limit of its packets.
+    /// TTL or hop limit of its packets; not 0.
     pub hop_limit: u8,
     /// The peer has closed too, and `rcv_nxt` is beyond its FIN: LAST-ACK follows, else FIN-WAIT-1.
     pub peer_closed: bool,
@@ -64,9 +61,9 @@ pub struct TimestampState {
     pub value: u32,
 }
 
-const V6: u8 = 1;
-const PEER_CLOSED: u8 = 2;
-const TIMESTAMPS: u8 = 4;
+const V6: u8 = layout::Teardown::V6;
+const PEER_CLOSED: u8 = layout::Teardown::PEER_CLOSED;
+const TIMESTAMPS: u8 = layout::Teardown::TIMESTAMPS;
 
 impl Teardown {
     /// Most payload bytes of a connection with this `mss`: the initial window (RFC 6928 §2).
@@ -81,76 +78,66 @@ impl Teardown {
         bytes <= Self::payload_limit(self.mss) && self.snd_una.distance_to(self.snd_nxt) <= bytes
     }
 
-    /// Writes the words behind the first; gives the flags.
-    pub(in crate::ring) fn encode(&self, payload: &[Slice], words: &mut [u64; SLOT_WORDS]) -> u8 {
-        let bytes: u64 = payload.iter().map(|slice| u64::from(slice.len)).sum();
-        words[1] = pair(self.ticket, bytes.min(u64::from(u32::MAX)) as u32);
-        let v6 = encode_flow(&self.flow, words);
-        words[6] |= u64::from(self.window) << 32
-            | u64::from(self.peer_shift) << 48
-            | u64::from(self.retransmits) << 56;
-        words[7] = hop_word(self.hop, u16::from(self.hop_limit));
-        words[8] = pair(self.snd_una.0, self.snd_nxt.0);
-        words[9] = pair(self.rcv_nxt.0, self.peer_window);
-        if let Some(TimestampState { recent, value }) = self.timestamps {
-            words[10] = pair(recent, value);
+    pub(in crate::ring) fn encode(&self, payload: &[Slice]) -> layout::Teardown {
+        let (recent, value) = timestamp_fields(self.timestamps);
+        layout::Teardown {
+            head: Head::flagged(flags([
+                (self.flow.src.0.is_ipv6(), V6),
+                (self.peer_closed, PEER_CLOSED),
+                (self.timestamps.is_some(), TIMESTAMPS),
+            ])),
+            ticket: self.ticket,
+            payload_len: byte_count(payload),
+            flow: (&self.flow).into(),
+            window: self.window,
+            peer_shift: self.peer_shift,
+            retransmits: self.retransmits,
+            hop: self.hop.0,
+            hop_limit: self.hop_limit,
+            snd_una: self.snd_una.0,
+            snd_nxt: self.snd_nxt.0,
+            rcv_nxt: self.rcv_nxt.0,
+            peer_window: self.peer_window,
+            recent,
+            value,
+            rto_us: self.rto_us,
+            time_wait_ms: self.time_wait_ms,
+            fin_wait2_ms: self.fin_wait2_ms,
+            mss: self.mss,
+            own_shift: self.our_shift,
+            ..FromZeros::new_zeroed()
         }
-        words[11] = pair(self.rto_us, self.time_wait_ms);
-        words[12] = pair(
-            self.fin_wait2_ms,
-            u32::from(self.mss) | u32::from(self.our_shift) << 16,
-        );
-        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-        flag(v6, V6)
-            | flag(self.peer_closed, PEER_CLOSED)
-            | flag(self.timestamps.is_some(), TIMESTAMPS)
     }
 
-    pub(super) fn decode(head: Head, words: &[u64; SLOT_WORDS]) -> Option<Teardown> {
-        let set = |flag: u8| head.flags & flag != 0;
-        let (snd_una, snd_nxt) = unpair(words[8]);
-        let (rcv_nxt, peer_window) = unpair(words[9]);
-        let (recent, value) = unpair(words[10]);
-        let (rto_us, time_wait_ms) = unpair(words[11]);
-        let (fin_wait2_ms, mss_shift) = unpair(words[12]);
-        let (hop, hop_limit) = hop_of(words[7]);
-        let teardown = Teardown {
-            ticket: unpair(words[1]).0,
-            flow: decode_flow(words, set(V6))?,
-            hop,
-            hop_limit: u8::try_from(hop_limit).ok()?,
-            peer_closed: set(PEER_CLOSED),
-            snd_una: SeqNum(snd_una),
-            snd_nxt: SeqNum(snd_nxt),
-            rcv_nxt: SeqNum(rcv_nxt),
-            peer_window,
-            peer_shift: (words[6] >> 48) as u8,
-            window: (words[6] >> 32) as u16,
-            our_shift: u8::try_from(mss_shift >> 16).ok()?,
-            mss: mss_shift as u16,
-            timestamps: set(TIMESTAMPS).then_some(TimestampState { recent, value }),
-            rto_us,
-            retransmits: (words[6] >> 56) as u8,
-            time_wait_ms,
-            fin_wait2_ms,
+    pub(super) fn decode(slot: &layout::Teardown) -> Option<Teardown> {
+        let has = |flag: u8| slot.head.flags & flag != 0;
+        let timestamps = TimestampState {
+            recent: slot.recent,
+            value: slot.value,
         };
-        let right = teardown.mss != 0
-            && teardown.peer_shift.max(teardown.our_shift) <= MAX_WINDOW_SCALE
-            && teardown.hop.is_unicast()
-            && head.flags & !(V6 | PEER_CLOSED | TIMESTAMPS) == 0;
+        let teardown = Teardown {
+            ticket: slot.ticket,
+            flow: slot.flow.key(has(V6))?,
+            hop: next_hop(slot.hop)?,
+            hop_limit: slot.hop_limit,
+            peer_closed: has(PEER_CLOSED),
+            snd_una: SeqNum(slot.snd_una),
+            snd_nxt: SeqNum(slot.snd_nxt),
+            rcv_nxt: SeqNum(slot.rcv_nxt),
+            peer_window: slot.peer_window,
+            peer_shift: slot.peer_shift,
+            our_shift: slot.own_shift,
+            window: slot.window,
+            mss: slot.mss,
+            timestamps: has(TIMESTAMPS).then_some(timestamps),
+            rto_us: slot.rto_us,
+            retransmits: slot.retransmits,
+            time_wait_ms: slot.time_wait_ms,
+            fin_wait2_ms: slot.fin_wait2_ms,
+        };
+        let right = slot.mss != 0
+            && slot.hop_limit != 0
+            && slot.peer_shift.max(slot.own_shift) <= MAX_WINDOW_SCALE;
         right.then_some(teardown)
     }
-}
-
-/// A MAC address, and 16 bits more.
-pub(super) fn hop_word(hop: MacAddr, more: u16) -> u64 {
-    let [a, b, c, d, e, f] = hop.0;
-    let [low, high] = more.to_le_bytes();
-    u64::from_le_bytes([a, b, c, d, e, f, low, high])
-}
-
-/// The MAC address and the 16 bits more.
-pub(super) fn hop_of(word: u64) -> (MacAddr, u16) {
-    let [a, b, c, d, e, f, low, high] = word.to_le_bytes();
-    (MacAddr([a, b, c, d, e, f]), u16::from_le_bytes([low, high]))
 }

@@ -3,20 +3,7 @@
 //! A slot is 192 bytes: 64 of descriptor, and 128 in which the host writes the packet's headers, or
 //! what a command carries. Slices that do not fit follow in continuation slots.
 //!
-//! ```text
-//! word  Send                         RecoverContext           CreateContext          ResyncResponse   AddRrState
-//! 0     opcode|flags|header|slices   the same in all: see `Head`
-//! 1     context | payload bytes      context | message bytes  context | tcpsn        context | tcpsn  context | tag
-//! 2     slices (3 × 2 words)         message index            source address         message index    slices (11 × 2 words)
-//! 3                                  message tcpsn | resume   …                      inner offset
-//! 4                                  slices (8 × 2 words)     destination address
-//! 6                                                           ports | protocols
-//! 7                                                           parameters (17 words)
-//! 8–23  packet headers
-//! 20                                 index | generation
-//! 22                                 inner index
-//! 23                                 inner len | offset
-//! ```
+//! [`layout`](super::layout) has the fields.
 
 mod producer;
 
@@ -24,12 +11,12 @@ use l5p::{Direction, Layers, ProtocolId, ResourceId};
 use wire::{FlowKey, SeqNum};
 
 use super::accel::{InstallListener, ListenRuleId, Splice, SpliceId, Teardown};
-use super::layout::ContextId;
+use super::layout::{self, ContextId};
 use super::region::Slice;
 use super::toe::{ToeCommand, ToeId};
 
 pub use producer::SendProducer;
-pub(super) use producer::{HAS_INNER, HAS_TOE};
+pub(super) use producer::byte_count;
 
 /// Most bytes of packet headers in a `Send`.
 pub const MAX_HEADER_LEN: usize = 128;
@@ -44,11 +31,11 @@ impl SendFlags {
     /// Nothing special.
     pub const NONE: SendFlags = SendFlags(0);
     /// The device fills in the TCP checksum (and for IPv4 the header's).
-    pub const CHECKSUM: SendFlags = SendFlags(1);
+    pub const CHECKSUM: SendFlags = SendFlags(layout::Send::CHECKSUM);
     /// The payload's memory may change under the device (a mapped file). It writes each message's
     /// integrity value back into the host's dummy field when it first sends it, and refuses to send bytes a second time
     /// unless a [`SendDescriptor::RecoverContext`] has verified them.
-    pub const MUTABLE_SOURCE: SendFlags = SendFlags(2);
+    pub const MUTABLE_SOURCE: SendFlags = SendFlags(layout::Send::MUTABLE_SOURCE);
 
     /// Both.
     pub const fn union(self, other: SendFlags) -> SendFlags {

@@ -3,19 +3,15 @@
 use std::sync::Arc;
 
 use l5p::Direction;
+use zerocopy::{FromZeros, IntoBytes, transmute};
 use zeroize::Zeroize;
 
-use super::super::accel::{self, TEARDOWN_SLICES};
 use super::super::block::Block;
-use super::super::gather::{
-    CONTINUATION_SLICES, MAX_CONTINUATIONS, MAX_RR_SLICES, RECOVER_SLICES, RR_SLICES, SEND_SLICES,
-};
-use super::super::layout::{
-    ContextId, Head, Opcode, SLOT_WORDS, encode_flow, encode_inner, encode_layers, pair,
-};
+use super::super::gather::{CONTINUATION_SLICES, MAX_CONTINUATIONS, MAX_RR_SLICES};
+use super::super::layout::{self, ContextId, Head, SLOT_WORDS, SendSlot, View, flags};
 use super::super::region::Slice;
 use super::super::spsc::{Producer, Ring};
-use super::super::toe::{self, TOE_SEND_SLICES, TOE_SEND_SLICES_AT, ToeCommand};
+use super::super::toe;
 use super::{MAX_HEADER_LEN, PostError, SendDescriptor, SendFlags, Verify};
 
 /// The host's side of a send ring.
@@ -48,27 +44,27 @@ impl SendProducer {
 
     /// Slots taken by a `Send` of so many slices.
     pub const fn slots_for_send(slices: usize) -> u32 {
-        slots(slices, SEND_SLICES)
+        slots::<layout::Send>(slices)
     }
 
     /// Slots taken by an `AddRrState` of so many slices.
     pub const fn slots_for_rr(slices: usize) -> u32 {
-        slots(slices, RR_SLICES)
+        slots::<layout::AddRrState>(slices)
     }
 
     /// Slots taken by a `Teardown` of so many slices.
     pub const fn slots_for_teardown(slices: usize) -> u32 {
-        slots(slices, TEARDOWN_SLICES)
+        slots::<layout::Teardown>(slices)
     }
 
     /// Slots taken by a `RecoverContext` of so many slices.
     pub const fn slots_for_recover(slices: usize) -> u32 {
-        slots(slices, RECOVER_SLICES)
+        slots::<layout::RecoverContext>(slices)
     }
 
     /// Slots taken by a [`ToeCommand::Send`] of so many slices; every other command for the TOE takes one.
     pub const fn slots_for_toe_send(slices: usize) -> u32 {
-        slots(slices, TOE_SEND_SLICES)
+        slots::<layout::ToeSend>(slices)
     }
 
     /// Index of the next slot to be posted: once [`completed`](Self::completed) has reached the value that this has
@@ -88,7 +84,6 @@ impl SendProducer {
     /// # Errors
     /// When the ring has no room for all of it, or it can't be expressed. Nothing was written then.
     pub fn post(&mut self, descriptor: &SendDescriptor<'_>) -> Result<u64, PostError> {
-        let mut words = [0; SLOT_WORDS];
         match *descriptor {
             SendDescriptor::Send {
                 header,
@@ -108,33 +103,37 @@ impl SendProducer {
                 inner,
                 toe,
             } => {
-                self.check(prefix.len(), RECOVER_SLICES)?;
-                words[1] = pair(context.0, len);
-                words[2] = index;
-                words[3] = pair(start.0, resume.0);
-                let mut flags = match verify {
+                let verify = match verify {
                     Verify::None => 0,
-                    Verify::WholeMessage => 1,
-                    Verify::Frontier => 2,
-                    Verify::Seek => 3,
+                    Verify::WholeMessage => layout::RecoverContext::VERIFY_WHOLE,
+                    Verify::Frontier => layout::RecoverContext::VERIFY_FRONTIER,
+                    Verify::Seek => {
+                        layout::RecoverContext::VERIFY_WHOLE
+                            | layout::RecoverContext::VERIFY_FRONTIER
+                    }
+                };
+                let given = flags([
+                    (inner.is_some(), layout::RecoverContext::INNER),
+                    (toe.is_some(), layout::RecoverContext::TOE),
+                ]);
+                let mut recover = layout::RecoverContext {
+                    head: Head::flagged(verify | given),
+                    context: context.0,
+                    len,
+                    index,
+                    start: start.0,
+                    resume: resume.0,
+                    ..FromZeros::new_zeroed()
                 };
                 if let Some(inner) = inner {
-                    flags |= HAS_INNER;
-                    words[22] = inner.index;
-                    words[23] = pair(inner.len, inner.offset);
+                    recover.inner_index = inner.index;
+                    recover.inner_len = inner.len;
+                    recover.inner_offset = inner.offset;
                 }
                 if let Some(toe) = toe {
-                    flags |= HAS_TOE;
-                    words[20] = pair(toe.index, toe.generation);
+                    recover.toe = toe.into();
                 }
-                Ok(self.write(
-                    Opcode::RecoverContext,
-                    flags,
-                    words,
-                    4,
-                    RECOVER_SLICES,
-                    prefix,
-                ))
+                self.put(&recover, prefix)
             }
             SendDescriptor::CreateContext {
                 context,
@@ -143,12 +142,25 @@ impl SendProducer {
                 tcpsn,
                 layers,
             } => {
-                self.check(0, 0)?;
-                words[1] = pair(context.0, tcpsn.0);
-                let v6 = encode_flow(&flow, &mut words);
-                encode_layers(layers, &mut words);
-                let flags = u8::from(direction == Direction::Receive) | u8::from(v6) << 1;
-                Ok(self.write(Opcode::CreateContext, flags, words, 0, 0, &[]))
+                let mut create = layout::CreateContext {
+                    head: Head::flagged(flags([
+                        (
+                            direction == Direction::Receive,
+                            layout::CreateContext::RECEIVE,
+                        ),
+                        (flow.src.0.is_ipv6(), layout::CreateContext::V6),
+                    ])),
+                    context: context.0,
+                    tcpsn: tcpsn.0,
+                    flow: (&flow).into(),
+                    protocols: layers.ids_word().to_le_bytes(),
+                    ..FromZeros::new_zeroed()
+                };
+                let parameters = layers.encoded();
+                create.parameters[..parameters.len()].copy_from_slice(parameters);
+                let posted = self.put(&create, &[]);
+                create.as_mut_bytes().zeroize();
+                posted
             }
             SendDescriptor::ResyncResponse {
                 context,
@@ -157,12 +169,20 @@ impl SendProducer {
                 confirmed,
                 index,
             } => {
-                self.check(0, 0)?;
-                words[1] = pair(context.0, tcpsn.0);
-                words[2] = index;
-                words[3] = encode_inner(inner);
-                let flags = u8::from(confirmed);
-                Ok(self.write(Opcode::ResyncResponse, flags, words, 0, 0, &[]))
+                let (offset, layer) = layout::inner_fields(inner);
+                let confirmed = flags([(confirmed, layout::ResyncResponse::CONFIRMED)]);
+                self.put(
+                    &layout::ResyncResponse {
+                        head: Head::flagged(confirmed),
+                        context: context.0,
+                        tcpsn: tcpsn.0,
+                        index,
+                        offset,
+                        layer,
+                        ..FromZeros::new_zeroed()
+                    },
+                    &[],
+                )
             }
             SendDescriptor::AddRrState {
                 context,
@@ -175,81 +195,82 @@ impl SendProducer {
                         max: MAX_RR_SLICES,
                     });
                 }
-                self.check(slices.len(), RR_SLICES)?;
-                words[1] = pair(context.0, tag.into());
-                Ok(self.write(Opcode::AddRrState, 0, words, 2, RR_SLICES, slices))
+                let state = layout::AddRrState {
+                    context: context.0,
+                    tag,
+                    ..FromZeros::new_zeroed()
+                };
+                self.put(&state, slices)
             }
             SendDescriptor::DelRrState { context, tag } => {
-                self.check(0, 0)?;
-                words[1] = pair(context.0, tag.into());
-                Ok(self.write(Opcode::DelRrState, 0, words, 0, 0, &[]))
+                let state = layout::DelRrState {
+                    context: context.0,
+                    tag,
+                    ..FromZeros::new_zeroed()
+                };
+                self.put(&state, &[])
             }
             SendDescriptor::LoadResource {
                 resource,
                 protocol,
                 bytes,
             } => {
-                self.check(1, 1)?;
-                words[1] = pair(resource.0.into(), protocol.0.into());
-                Ok(self.write(Opcode::LoadResource, 0, words, 2, 1, &[bytes]))
+                let load = layout::LoadResource {
+                    resource: resource.0,
+                    protocol: protocol.0,
+                    ..FromZeros::new_zeroed()
+                };
+                self.put(&load, &[bytes])
             }
             SendDescriptor::UnloadResource { resource } => {
-                self.check(0, 0)?;
-                words[1] = pair(resource.0.into(), 0);
-                Ok(self.write(Opcode::UnloadResource, 0, words, 0, 0, &[]))
+                let unload = layout::UnloadResource {
+                    resource: resource.0,
+                    ..FromZeros::new_zeroed()
+                };
+                self.put(&unload, &[])
             }
             SendDescriptor::DestroyContext { context } => {
-                self.check(0, 0)?;
-                words[1] = u64::from(context.0);
-                Ok(self.write(Opcode::DestroyContext, 0, words, 0, 0, &[]))
+                let destroy = layout::DestroyContext {
+                    context: context.0,
+                    ..FromZeros::new_zeroed()
+                };
+                self.put(&destroy, &[])
             }
-            SendDescriptor::InstallListener(install) => {
-                self.check(0, 0)?;
-                let flags = install.encode(&mut words);
-                Ok(self.write(Opcode::InstallListener, flags, words, 0, 0, &[]))
-            }
+            SendDescriptor::InstallListener(install) => self.put(&install.encode(), &[]),
             SendDescriptor::RemoveListener { rule } => {
-                self.check(0, 0)?;
-                words[1] = u64::from(rule.0);
-                Ok(self.write(Opcode::RemoveListener, 0, words, 0, 0, &[]))
+                let remove = layout::RemoveListener {
+                    rule: rule.0,
+                    ..FromZeros::new_zeroed()
+                };
+                self.put(&remove, &[])
             }
             SendDescriptor::ListenerCredit { rule, credits } => {
-                self.check(0, 0)?;
-                words[1] = pair(rule.0.into(), credits);
-                Ok(self.write(Opcode::ListenerCredit, 0, words, 0, 0, &[]))
+                let credit = layout::ListenerCredit {
+                    rule: rule.0,
+                    credits,
+                    ..FromZeros::new_zeroed()
+                };
+                self.put(&credit, &[])
             }
             SendDescriptor::Teardown { teardown, payload } => {
-                self.check(payload.len(), TEARDOWN_SLICES)?;
-                let flags = teardown.encode(payload, &mut words);
-                let at = accel::TEARDOWN_SLICES_AT;
-                Ok(self.write(Opcode::Teardown, flags, words, at, TEARDOWN_SLICES, payload))
+                self.put(&teardown.encode(payload), payload)
             }
-            SendDescriptor::Splice(splice) => {
-                self.check(0, 0)?;
-                let flags = splice.encode(&mut words);
-                Ok(self.write(Opcode::Splice, flags, words, 0, 0, &[]))
-            }
+            SendDescriptor::Splice(splice) => self.put(&splice.encode(), &[]),
             SendDescriptor::Unsplice { splice } => {
-                self.check(0, 0)?;
-                words[1] = u64::from(splice.0);
-                Ok(self.write(Opcode::Unsplice, 0, words, 0, 0, &[]))
+                let unsplice = layout::Unsplice {
+                    splice: splice.0,
+                    ..FromZeros::new_zeroed()
+                };
+                self.put(&unsplice, &[])
             }
             SendDescriptor::Reinject { frame, gso_size } => {
-                self.check(1, 1)?;
-                words[1] = gso_size.into();
-                Ok(self.write(Opcode::Reinject, 0, words, 2, 1, &[frame]))
-            }
-            SendDescriptor::Toe(command) => {
-                let (at, inline) = match command {
-                    ToeCommand::Send { .. } => (TOE_SEND_SLICES_AT, TOE_SEND_SLICES),
-                    ToeCommand::Offer(_) => (8, 1),
-                    _ => (0, 0),
+                let reinject = layout::Reinject {
+                    gso_size,
+                    ..FromZeros::new_zeroed()
                 };
-                let slices = command.slices();
-                self.check(slices.len(), inline)?;
-                let (opcode, flags) = toe::encode(&command, &mut words);
-                Ok(self.write(opcode, flags, words, at, inline, slices))
+                self.put(&reinject, &[frame])
             }
+            SendDescriptor::Toe(command) => toe::post(self, &command),
         }
     }
 
@@ -261,32 +282,30 @@ impl SendProducer {
         flags: SendFlags,
         payload: &[Slice],
     ) -> Result<u64, PostError> {
-        self.check(payload.len(), SEND_SLICES)?;
+        self.check::<layout::Send>(payload.len())?;
         if header.len() > MAX_HEADER_LEN {
             return Err(PostError::HeaderTooLong { len: header.len() });
         }
-        let mut words = [0; SLOT_WORDS];
-        let bytes: u64 = payload.iter().map(|slice| u64::from(slice.len)).sum();
-        words[1] = pair(
-            context.map_or(ContextId::NONE, |context| context.0),
-            bytes.min(u64::from(u32::MAX)) as u32,
-        );
-        let (inline, rest) = payload.split_at(payload.len().min(SEND_SLICES));
-        put_slices(&mut words[2..8], inline);
-        for (word, bytes) in words[8..].iter_mut().zip(header.chunks(8)) {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_le_bytes(padded);
-        }
-        let head = Head {
-            opcode: Opcode::Send as u8,
-            flags: flags.0,
-            header_len: header.len() as u8,
-            slices: inline.len() as u8,
-            continuations: rest.len().div_ceil(CONTINUATION_SLICES) as u8,
-            mss,
+        let (inline, rest) = payload.split_at(payload.len().min(layout::Send::SLICES));
+        let mut send = layout::Send {
+            head: Head {
+                opcode: layout::Send::OPCODE,
+                flags: flags.0,
+                header_len: header.len() as u8,
+                slices: inline.len() as u8,
+                continuations: continuations(rest),
+                _0: 0,
+                mss,
+            },
+            context: ContextId::field(context),
+            payload_len: byte_count(payload),
+            ..FromZeros::new_zeroed()
         };
-        words[0] = head.to_word();
+        for (to, slice) in send.slices.iter_mut().zip(inline) {
+            *to = (*slice).into();
+        }
+        send.header[..header.len()].copy_from_slice(header);
+        let words: [u64; SLOT_WORDS] = transmute!(send);
         let index = self.ring.next();
         self.ring.write(&words[..8 + header.len().div_ceil(8)]);
         self.write_continuations(rest);
@@ -317,12 +336,12 @@ impl SendProducer {
         self.ring.take_wakeup()
     }
 
-    fn check(&mut self, slices: usize, inline: usize) -> Result<(), PostError> {
-        let max = inline + MAX_CONTINUATIONS * CONTINUATION_SLICES;
+    fn check<D: SendSlot>(&mut self, slices: usize) -> Result<(), PostError> {
+        let max = D::SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES;
         if slices > max {
             return Err(PostError::TooManySlices { slices, max });
         }
-        let needed = slots(slices, inline);
+        let needed = slots::<D>(slices);
         let free = self.ring.free(needed);
         if free < needed {
             return Err(PostError::Full { needed, free });
@@ -330,60 +349,60 @@ impl SendProducer {
         Ok(())
     }
 
-    fn write(
+    /// Writes a descriptor with its slices: of its head it has only the flags.
+    pub(in crate::ring) fn put<D: SendSlot>(
         &mut self,
-        opcode: Opcode,
-        flags: u8,
-        mut words: [u64; SLOT_WORDS],
-        at: usize,
-        inline: usize,
+        descriptor: &D,
         slices: &[Slice],
-    ) -> u64 {
-        let (inline, rest) = slices.split_at(slices.len().min(inline));
-        put_slices(&mut words[at..], inline);
-        let head = Head {
-            opcode: opcode as u8,
-            flags,
-            header_len: 0,
+    ) -> Result<u64, PostError> {
+        self.check::<D>(slices.len())?;
+        let (inline, rest) = slices.split_at(slices.len().min(D::SLICES));
+        let mut words = descriptor.words();
+        put_slices(&mut words[D::FORM.slices.0..], inline);
+        words[0] = transmute!(Head {
+            opcode: D::OPCODE,
             slices: inline.len() as u8,
-            continuations: rest.len().div_ceil(CONTINUATION_SLICES) as u8,
-            mss: 0,
-        };
-        words[0] = head.to_word();
+            continuations: continuations(rest),
+            ..Head::flagged(Head::of(&words).flags)
+        });
         let index = self.ring.next();
         self.ring.write(&words);
-        if opcode == Opcode::CreateContext {
+        if D::OPCODE == layout::CreateContext::OPCODE {
             words.zeroize();
         }
         self.write_continuations(rest);
-        index
+        Ok(index)
     }
 
     fn write_continuations(&mut self, slices: &[Slice]) {
         for part in slices.chunks(CONTINUATION_SLICES) {
             let mut words = [0; SLOT_WORDS];
-            let head = Head {
-                opcode: Opcode::Continuation as u8,
-                flags: 0,
-                header_len: 0,
+            words[0] = transmute!(Head {
+                opcode: layout::Continuation::OPCODE,
                 slices: part.len() as u8,
-                continuations: 0,
-                mss: 0,
-            };
-            words[0] = head.to_word();
-            put_slices(&mut words[2..], part);
+                ..Head::flagged(0)
+            });
+            put_slices(&mut words[layout::Continuation::FORM.slices.0..], part);
             self.ring.write(&words);
         }
     }
 }
 
-/// Flag of a `RecoverContext` that places the inner protocol too.
-pub(in crate::ring) const HAS_INNER: u8 = 4;
-/// Flag of a `RecoverContext` that a connection on the device waits for.
-pub(in crate::ring) const HAS_TOE: u8 = 8;
+const fn slots<D: SendSlot>(slices: usize) -> u32 {
+    1 + slices
+        .saturating_sub(D::SLICES)
+        .div_ceil(CONTINUATION_SLICES) as u32
+}
 
-const fn slots(slices: usize, inline: usize) -> u32 {
-    1 + slices.saturating_sub(inline).div_ceil(CONTINUATION_SLICES) as u32
+/// Continuation slots that these slices take.
+fn continuations(slices: &[Slice]) -> u8 {
+    slices.len().div_ceil(CONTINUATION_SLICES) as u8
+}
+
+/// Bytes of all slices together, as far as a descriptor can say.
+pub(in crate::ring) fn byte_count(slices: &[Slice]) -> u32 {
+    let bytes: u64 = slices.iter().map(|slice| u64::from(slice.len)).sum();
+    bytes.min(u64::from(u32::MAX)) as u32
 }
 
 fn put_slices(words: &mut [u64], slices: &[Slice]) {

@@ -11,7 +11,7 @@ use wire::{FlowKey, SeqNum};
 use super::super::command::RrState;
 use super::super::function::{DeviceFunction, FunctionConfig, HostFunction, function};
 use super::super::gather::Gather;
-use super::super::layout::SLOT_WORDS;
+use super::super::layout::{SLOT_WORDS, clear_reserved};
 use super::super::toe::ToeId;
 use super::super::*;
 use super::renewal;
@@ -474,16 +474,24 @@ proptest! {
     #[test]
     fn any_slots_decode_or_are_refused(
         slots in proptest::collection::vec(
-            (0u8..18, any::<[u8; 7]>(), proptest::collection::vec(any::<u64>(), SLOT_WORDS - 1)),
+            (
+                0u8..30,
+                any::<[u8; 7]>(),
+                proptest::collection::vec(any::<u64>(), SLOT_WORDS - 1),
+                any::<bool>(),
+            ),
             1..16,
         )
     ) {
         let (mut host, mut device) = pair();
-        for (opcode, head, rest) in &slots {
+        for (opcode, head, rest, is_clear) in &slots {
             let mut words = [0; SLOT_WORDS];
             let [a, b, c, d, e, f, g] = *head;
             words[0] = u64::from_le_bytes([*opcode, a, b % 140, c % 14, d % 6, e, f, g]);
             words[1..].copy_from_slice(rest);
+            if *is_clear {
+                clear_reserved(&mut words);
+            }
             host.queues[0].send.post_raw(&words).unwrap();
         }
         let _ = host.queues[0].publish();

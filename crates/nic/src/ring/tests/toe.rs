@@ -175,9 +175,7 @@ fn events_arrive_as_they_were_told() {
         },
     ];
     for event in events {
-        let mut words = [0; 8];
-        event.encode(&mut words);
-        assert_eq!(ToeEvent::decode(&words), Some(event));
+        assert_eq!(ToeEvent::decode(&event.encode()), Some(event));
     }
 }
 

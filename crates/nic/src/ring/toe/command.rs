@@ -1,15 +1,12 @@
 //! Commands in slots: written by the host, and decoded by the device.
 
-use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
+use zerocopy::FromZeros;
 
 use super::super::error::ErrorCode;
 use super::super::gather::Gather;
-use super::super::layout::{
-    ContextId, Head, Opcode, SLOT_WORDS, decode_flow, encode_flow, pair, unpair,
-};
-use super::super::region::Slice;
-use super::super::send::SendFlags;
+use super::super::layout::{self, ContextId, Head, SLOT_WORDS, View, flags, next_hop};
+use super::super::send::{PostError, SendFlags, SendProducer, byte_count};
 use super::{ToeCommand, ToeId, ToeOffer, ToeOption};
 
 /// A command whose form is right, as the device has it. Slices of a `Send` are in the [`Gather`] that was filled along with it.
@@ -63,30 +60,45 @@ impl ToeRequest {
     }
 }
 
-const V6: u8 = 1;
-const MUTABLE: u8 = 2;
-
-const NO_DELAY: u32 = 1;
-const CORK: u32 = 2;
-
-/// Writes the words behind the first but for slices; gives the opcode and the flags.
-pub(in crate::ring) fn encode(
+/// Posts a command with its slices.
+pub(in crate::ring) fn post(
+    ring: &mut SendProducer,
     command: &ToeCommand<'_>,
-    words: &mut [u64; SLOT_WORDS],
-) -> (Opcode, u8) {
-    let toe = command.toe();
-    words[1] = pair(toe.index, toe.generation);
-    let family = |v6: bool| if v6 { V6 } else { 0 };
+) -> Result<u64, PostError> {
+    let toe = command.toe().into();
+    macro_rules! of_the_connection_alone {
+        ($Name:ident) => {{
+            let slot = layout::$Name {
+                toe,
+                ..FromZeros::new_zeroed()
+            };
+            ring.put(&slot, &[])
+        }};
+    }
     match *command {
-        ToeCommand::Begin { ref flow, .. } => (Opcode::ToeBegin, family(encode_flow(flow, words))),
-        ToeCommand::Offer(offer) => {
-            let v6 = encode_flow(&offer.flow, words);
-            let [a, b, c, d, e, f] = offer.hop.0;
-            words[7] = u64::from_le_bytes([a, b, c, d, e, f, offer.hop_limit, 0]);
-            (Opcode::ToeOffer, family(v6))
+        ToeCommand::Begin { ref flow, .. } => {
+            let slot = layout::ToeBegin {
+                head: Head::flagged(flags([(flow.src.0.is_ipv6(), layout::ToeBegin::V6)])),
+                toe,
+                flow: flow.into(),
+                ..FromZeros::new_zeroed()
+            };
+            ring.put(&slot, &[])
         }
-        ToeCommand::Cancel { .. } => (Opcode::ToeCancel, 0),
-        ToeCommand::Restore { .. } => (Opcode::ToeRestore, 0),
+        ToeCommand::Offer(offer) => {
+            let v6 = offer.flow.src.0.is_ipv6();
+            let slot = layout::ToeOffer {
+                head: Head::flagged(flags([(v6, layout::ToeOffer::V6)])),
+                toe,
+                flow: (&offer.flow).into(),
+                hop: offer.hop.0,
+                hop_limit: offer.hop_limit,
+                ..FromZeros::new_zeroed()
+            };
+            ring.put(&slot, &[offer.tcb])
+        }
+        ToeCommand::Cancel { .. } => of_the_connection_alone!(ToeCancel),
+        ToeCommand::Restore { .. } => of_the_connection_alone!(ToeRestore),
         ToeCommand::Send {
             seq,
             context,
@@ -94,25 +106,39 @@ pub(in crate::ring) fn encode(
             payload,
             ..
         } => {
-            let bytes: u64 = payload.iter().map(|slice| u64::from(slice.len)).sum();
-            words[2] = pair(seq.0, bytes.min(u64::from(u32::MAX)) as u32);
-            words[3] = u64::from(context.map_or(ContextId::NONE, |context| context.0));
-            let mutable = flags.contains(SendFlags::MUTABLE_SOURCE);
-            (Opcode::ToeSend, if mutable { MUTABLE } else { 0 })
+            let slot = layout::ToeSend {
+                head: Head::flagged(flags.0 & layout::ToeSend::MUTABLE_SOURCE),
+                toe,
+                seq: seq.0,
+                bytes: byte_count(payload),
+                context: ContextId::field(context),
+                ..FromZeros::new_zeroed()
+            };
+            ring.put(&slot, payload)
         }
         ToeCommand::Consumed { bytes, .. } => {
-            words[2] = u64::from(bytes);
-            (Opcode::ToeConsumed, 0)
+            let slot = layout::ToeConsumed {
+                toe,
+                bytes,
+                ..FromZeros::new_zeroed()
+            };
+            ring.put(&slot, &[])
         }
-        ToeCommand::Close { .. } => (Opcode::ToeClose, 0),
-        ToeCommand::Abort { .. } => (Opcode::ToeAbort, 0),
-        ToeCommand::Detach { .. } => (Opcode::ToeDetach, 0),
+        ToeCommand::Close { .. } => of_the_connection_alone!(ToeClose),
+        ToeCommand::Abort { .. } => of_the_connection_alone!(ToeAbort),
+        ToeCommand::Detach { .. } => of_the_connection_alone!(ToeDetach),
         ToeCommand::Option { option, .. } => {
-            match option {
-                ToeOption::NoDelay(on) => words[2] = pair(NO_DELAY, on.into()),
-                ToeOption::Cork(on) => words[2] = pair(CORK, on.into()),
-            }
-            (Opcode::ToeOption, 0)
+            let (option, value) = match option {
+                ToeOption::NoDelay(on) => (NO_DELAY, on),
+                ToeOption::Cork(on) => (CORK, on),
+            };
+            let slot = layout::ToeOption {
+                toe,
+                option,
+                value: value.into(),
+                ..FromZeros::new_zeroed()
+            };
+            ring.put(&slot, &[])
         }
         ToeCommand::Resume {
             context,
@@ -120,71 +146,85 @@ pub(in crate::ring) fn encode(
             len,
             ..
         } => {
-            words[2] = pair(context.0, tcpsn.0);
-            words[3] = u64::from(len);
-            (Opcode::ToeResume, 0)
+            let slot = layout::ToeResume {
+                toe,
+                context: context.0,
+                tcpsn: tcpsn.0,
+                len,
+                ..FromZeros::new_zeroed()
+            };
+            ring.put(&slot, &[])
         }
     }
 }
 
+const NO_DELAY: u32 = 1;
+const CORK: u32 = 2;
+
 /// The command in a slot of which all words were read.
 pub(in crate::ring) fn decode(
-    opcode: Opcode,
     head: Head,
     words: &[u64; SLOT_WORDS],
 ) -> Result<ToeRequest, ErrorCode> {
-    let toe = ToeId::from_word(words[1]);
-    let (low, high) = unpair(words[2]);
-    let flow = || decode_flow(words, head.flags & V6 != 0).ok_or(ErrorCode::BadParameters);
-    Ok(match opcode {
-        Opcode::ToeBegin => ToeRequest::Begin { toe, flow: flow()? },
-        Opcode::ToeOffer => {
-            let [a, b, c, d, e, f, hop_limit, _] = words[7].to_le_bytes();
-            let hop = MacAddr([a, b, c, d, e, f]);
-            if !hop.is_unicast() || hop_limit == 0 {
-                return Err(ErrorCode::BadParameters);
-            }
-            ToeRequest::Offer(ToeOffer {
+    let toe = layout::ToeCancel::of(words).toe.into();
+    Ok(match head.opcode {
+        layout::ToeBegin::OPCODE => {
+            let v6 = head.flags & layout::ToeBegin::V6 != 0;
+            let flow = layout::ToeBegin::of(words).flow.key(v6);
+            ToeRequest::Begin {
                 toe,
-                flow: flow()?,
-                hop,
-                hop_limit,
-                tcb: Slice::from_words([words[8], words[9]]),
-            })
+                flow: flow.ok_or(ErrorCode::BadParameters)?,
+            }
         }
-        Opcode::ToeCancel => ToeRequest::Cancel(toe),
-        Opcode::ToeRestore => ToeRequest::Restore(toe),
-        Opcode::ToeSend => {
-            let context = Some(words[3] as u32).filter(|id| *id != ContextId::NONE);
+        layout::ToeOffer::OPCODE => {
+            let offer = offer(layout::ToeOffer::of(words));
+            ToeRequest::Offer(offer.ok_or(ErrorCode::BadParameters)?)
+        }
+        layout::ToeCancel::OPCODE => ToeRequest::Cancel(toe),
+        layout::ToeRestore::OPCODE => ToeRequest::Restore(toe),
+        layout::ToeSend::OPCODE => {
+            let send = layout::ToeSend::of(words);
             ToeRequest::Send {
                 toe,
-                seq: SeqNum(low),
-                bytes: high,
-                context: context.map(ContextId),
-                flags: match head.flags & MUTABLE {
-                    0 => SendFlags::NONE,
-                    _ => SendFlags::MUTABLE_SOURCE,
-                },
+                seq: SeqNum(send.seq),
+                bytes: send.bytes,
+                context: ContextId::named(send.context),
+                flags: SendFlags(head.flags),
             }
         }
-        Opcode::ToeConsumed => ToeRequest::Consumed { toe, bytes: low },
-        Opcode::ToeClose => ToeRequest::Close(toe),
-        Opcode::ToeAbort => ToeRequest::Abort(toe),
-        Opcode::ToeDetach => ToeRequest::Detach(toe),
-        Opcode::ToeOption => ToeRequest::Option(toe, option(words)?),
-        Opcode::ToeResume => ToeRequest::Resume {
+        layout::ToeConsumed::OPCODE => ToeRequest::Consumed {
             toe,
-            context: ContextId(low),
-            tcpsn: SeqNum(high),
-            len: words[3] as u32,
+            bytes: layout::ToeConsumed::of(words).bytes,
         },
+        layout::ToeClose::OPCODE => ToeRequest::Close(toe),
+        layout::ToeAbort::OPCODE => ToeRequest::Abort(toe),
+        layout::ToeDetach::OPCODE => ToeRequest::Detach(toe),
+        layout::ToeOption::OPCODE => ToeRequest::Option(toe, option(layout::ToeOption::of(words))?),
+        layout::ToeResume::OPCODE => {
+            let resume = layout::ToeResume::of(words);
+            ToeRequest::Resume {
+                toe,
+                context: ContextId(resume.context),
+                tcpsn: SeqNum(resume.tcpsn),
+                len: resume.len,
+            }
+        }
         _ => return Err(ErrorCode::BadOpcode),
     })
 }
 
-fn option(words: &[u64; SLOT_WORDS]) -> Result<ToeOption, ErrorCode> {
-    let (which, value) = unpair(words[2]);
-    Ok(match (which, value) {
+fn offer(slot: &layout::ToeOffer) -> Option<ToeOffer> {
+    Some(ToeOffer {
+        toe: slot.toe.into(),
+        flow: slot.flow.key(slot.head.flags & layout::ToeOffer::V6 != 0)?,
+        hop: next_hop(slot.hop)?,
+        hop_limit: Some(slot.hop_limit).filter(|limit| *limit != 0)?,
+        tcb: slot.slices[0].into(),
+    })
+}
+
+fn option(slot: &layout::ToeOption) -> Result<ToeOption, ErrorCode> {
+    Ok(match (slot.option, slot.value) {
         (NO_DELAY, on @ 0..2) => ToeOption::NoDelay(on == 1),
         (CORK, on @ 0..2) => ToeOption::Cork(on == 1),
         _ => return Err(ErrorCode::BadParameters),

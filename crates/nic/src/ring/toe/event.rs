@@ -2,10 +2,10 @@
 
 use tcp::{CloseReason, TimeWaitEntry};
 use wire::SeqNum;
+use zerocopy::{FromZeros, transmute_ref};
 
 use super::super::error::ErrorCode;
-use super::super::layout::{ContextId, pair, unpair};
-use super::super::receive::RECV_WORDS;
+use super::super::layout::{self, ContextId, RECV_WORDS, ToeHead, View, flags, toe_kind as kind};
 use super::{RefuseReason, RestoreReason, ToeId};
 
 /// What the device tells of connections that it runs, on the receive ring of their flow's queue.
@@ -114,20 +114,8 @@ pub enum ToeEvent {
     },
 }
 
-const READY: u8 = 1;
-const REFUSED: u8 = 2;
-const ACCEPTED: u8 = 3;
-const DELIVERED: u8 = 4;
-const ACKED: u8 = 5;
-const PEER_FIN: u8 = 6;
-const CLOSED: u8 = 7;
-const RESTORED: u8 = 8;
-const RECOVER: u8 = 9;
-const ROOM: u8 = 10;
-const COMMAND_FAILED: u8 = 11;
-
-const TIME_WAIT: u64 = 1;
-const TIMESTAMPS: u64 = 2;
+const TIME_WAIT: u8 = layout::ToeClosed::TIME_WAIT;
+const TIMESTAMPS: u8 = layout::ToeClosed::TIMESTAMPS;
 
 impl ToeEvent {
     /// The connection, if it speaks of one.
@@ -146,28 +134,34 @@ impl ToeEvent {
         }
     }
 
-    /// The connection of a [`Delivered`](Self::Delivered), by the first words.
+    /// The connection of a [`Delivered`](Self::Delivered), by the first words of a slot of events.
     pub(in crate::ring) fn delivered_to(words: &[u64; 2]) -> Option<ToeId> {
-        let [_, kind, ..] = words[0].to_le_bytes();
-        let (index, generation) = unpair(words[1]);
-        (kind == DELIVERED).then_some(ToeId { index, generation })
+        let head: &ToeHead = transmute_ref!(words);
+        (head.kind == kind::DELIVERED).then(|| head.toe.into())
     }
 
-    /// Writes the words; the opcode is the caller's.
-    pub(in crate::ring) fn encode(&self, words: &mut [u64; RECV_WORDS]) {
-        if let Some(toe) = self.toe() {
-            words[1] = pair(toe.index, toe.generation);
+    fn head(&self, kind: u8) -> ToeHead {
+        ToeHead {
+            opcode: ToeHead::OPCODE,
+            kind,
+            toe: self.toe().map_or(FromZeros::new_zeroed(), Into::into),
+            ..FromZeros::new_zeroed()
         }
-        let mut head = |kind: u8, reason: u8, detail: u8| {
-            words[0] |= u64::from(kind) << 8 | u64::from(reason) << 16 | u64::from(detail) << 24;
-        };
+    }
+
+    pub(in crate::ring) fn encode(&self) -> [u64; RECV_WORDS] {
         match *self {
-            ToeEvent::Ready { .. } => head(READY, 0, 0),
+            ToeEvent::Ready { .. } => self.head(kind::READY).words(),
             ToeEvent::Refused { reason, .. } => {
-                let (reason, field) = reason.to_bytes();
-                head(REFUSED, reason, field);
+                let (reason, detail) = reason.to_bytes();
+                let head = ToeHead {
+                    reason,
+                    detail,
+                    ..self.head(kind::REFUSED)
+                };
+                head.words()
             }
-            ToeEvent::Accepted { .. } => head(ACCEPTED, 0, 0),
+            ToeEvent::Accepted { .. } => self.head(kind::ACCEPTED).words(),
             ToeEvent::Delivered {
                 seq,
                 skip,
@@ -177,40 +171,51 @@ impl ToeEvent {
                 flight,
                 ..
             } => {
-                head(DELIVERED, 0, 0);
-                words[2] = pair(seq.0, skip);
-                words[3] = pair(len, rcv_nxt.0);
-                words[4] = pair(snd_una.0, flight);
+                let delivered = layout::ToeDelivered {
+                    head: self.head(kind::DELIVERED),
+                    seq: seq.0,
+                    skip,
+                    len,
+                    rcv_nxt: rcv_nxt.0,
+                    snd_una: snd_una.0,
+                    flight,
+                };
+                delivered.words()
             }
             ToeEvent::Acked {
                 snd_una, flight, ..
             } => {
-                head(ACKED, 0, 0);
-                words[2] = pair(snd_una.0, flight);
+                let acked = layout::ToeAcked {
+                    head: self.head(kind::ACKED),
+                    snd_una: snd_una.0,
+                    flight,
+                };
+                acked.words()
             }
             ToeEvent::PeerFin { rcv_nxt, .. } => {
-                head(PEER_FIN, 0, 0);
-                words[2] = u64::from(rcv_nxt.0);
+                let fin = layout::ToePeerFin {
+                    head: self.head(kind::PEER_FIN),
+                    rcv_nxt: rcv_nxt.0,
+                    ..FromZeros::new_zeroed()
+                };
+                fin.words()
             }
             ToeEvent::Closed {
                 reason, time_wait, ..
-            } => {
-                head(CLOSED, close_to_byte(reason), 0);
-                if let Some(entry) = time_wait {
-                    words[0] |= TIME_WAIT << 32;
-                    words[2] = pair(entry.snd_nxt.0, entry.rcv_nxt.0);
-                    words[3] = pair(entry.rcv_wnd, entry.window.into());
-                    if let Some((recent, value)) = entry.timestamps {
-                        words[0] |= TIMESTAMPS << 32;
-                        words[4] = pair(recent, value);
-                    }
-                }
-            }
+            } => self.closed(reason, time_wait).words(),
             ToeEvent::Restored { reason, .. } => {
-                let context = reason.context();
-                let (reason, error) = reason.to_bytes();
-                head(RESTORED, reason, error);
-                words[2] = context.map_or(ContextId::NONE, |id| id.0).into();
+                let context = ContextId::field(reason.context());
+                let (reason, detail) = reason.to_bytes();
+                let restored = layout::ToeRestored {
+                    head: ToeHead {
+                        reason,
+                        detail,
+                        ..self.head(kind::RESTORED)
+                    },
+                    context,
+                    ..FromZeros::new_zeroed()
+                };
+                restored.words()
             }
             ToeEvent::Recover {
                 context,
@@ -218,13 +223,22 @@ impl ToeEvent {
                 sent,
                 ..
             } => {
-                head(RECOVER, 0, 0);
-                words[2] = pair(context.0, tcpsn.0);
-                words[3] = u64::from(sent.0);
+                let recover = layout::ToeRecover {
+                    head: self.head(kind::RECOVER),
+                    context: context.0,
+                    tcpsn: tcpsn.0,
+                    sent: sent.0,
+                    ..FromZeros::new_zeroed()
+                };
+                recover.words()
             }
             ToeEvent::Room { soft_limit, active } => {
-                head(ROOM, 0, 0);
-                words[2] = pair(soft_limit, active);
+                let room = layout::ToeRoom {
+                    head: self.head(kind::ROOM),
+                    soft_limit,
+                    active,
+                };
+                room.words()
             }
             ToeEvent::CommandFailed {
                 index,
@@ -232,85 +246,129 @@ impl ToeEvent {
                 tcpsn,
                 error,
             } => {
-                head(COMMAND_FAILED, error as u8, 0);
-                words[2] = index;
-                words[3] = pair(context.map_or(ContextId::NONE, |id| id.0), tcpsn.0);
+                let failed = layout::ToeCommandFailed {
+                    head: ToeHead {
+                        reason: error as u8,
+                        ..self.head(kind::COMMAND_FAILED)
+                    },
+                    index,
+                    context: ContextId::field(context),
+                    tcpsn: tcpsn.0,
+                };
+                failed.words()
             }
         }
     }
 
+    fn closed(&self, reason: CloseReason, time_wait: Option<TimeWaitEntry>) -> layout::ToeClosed {
+        let timestamps = time_wait.and_then(|entry| entry.timestamps);
+        let mut closed = layout::ToeClosed {
+            head: ToeHead {
+                reason: close_to_byte(reason),
+                flags: flags([
+                    (time_wait.is_some(), TIME_WAIT),
+                    (timestamps.is_some(), TIMESTAMPS),
+                ]),
+                ..self.head(kind::CLOSED)
+            },
+            ..FromZeros::new_zeroed()
+        };
+        if let Some(entry) = time_wait {
+            closed.snd_nxt = entry.snd_nxt.0;
+            closed.rcv_nxt = entry.rcv_nxt.0;
+            closed.rcv_wnd = entry.rcv_wnd;
+            closed.window = entry.window.into();
+            (closed.recent, closed.value) = timestamps.unwrap_or_default();
+        }
+        closed
+    }
+
     /// `None` for words that no device of ours writes.
     pub(in crate::ring) fn decode(words: &[u64; RECV_WORDS]) -> Option<ToeEvent> {
-        let [_, kind, reason, detail, flags, ..] = words[0].to_le_bytes();
-        let flags = u64::from(flags);
-        let (index, generation) = unpair(words[1]);
-        let toe = ToeId { index, generation };
-        let (low, high) = unpair(words[2]);
-        let (third, fourth) = unpair(words[3]);
-        let (fifth, sixth) = unpair(words[4]);
-        Some(match kind {
-            READY => ToeEvent::Ready { toe },
-            REFUSED => ToeEvent::Refused {
+        let head = ToeHead::of(words);
+        let toe = head.toe.into();
+        Some(match head.kind {
+            kind::READY => ToeEvent::Ready { toe },
+            kind::REFUSED => ToeEvent::Refused {
                 toe,
-                reason: RefuseReason::from_bytes(reason, detail)?,
+                reason: RefuseReason::from_bytes(head.reason, head.detail)?,
             },
-            ACCEPTED => ToeEvent::Accepted { toe },
-            DELIVERED => ToeEvent::Delivered {
+            kind::ACCEPTED => ToeEvent::Accepted { toe },
+            kind::DELIVERED => {
+                let delivered = layout::ToeDelivered::of(words);
+                ToeEvent::Delivered {
+                    toe,
+                    seq: SeqNum(delivered.seq),
+                    skip: delivered.skip,
+                    len: delivered.len,
+                    rcv_nxt: SeqNum(delivered.rcv_nxt),
+                    snd_una: SeqNum(delivered.snd_una),
+                    flight: delivered.flight,
+                }
+            }
+            kind::ACKED => {
+                let acked = layout::ToeAcked::of(words);
+                ToeEvent::Acked {
+                    toe,
+                    snd_una: SeqNum(acked.snd_una),
+                    flight: acked.flight,
+                }
+            }
+            kind::PEER_FIN => ToeEvent::PeerFin {
                 toe,
-                seq: SeqNum(low),
-                skip: high,
-                len: third,
-                rcv_nxt: SeqNum(fourth),
-                snd_una: SeqNum(fifth),
-                flight: sixth,
+                rcv_nxt: SeqNum(layout::ToePeerFin::of(words).rcv_nxt),
             },
-            ACKED => ToeEvent::Acked {
+            kind::CLOSED => ToeEvent::Closed {
                 toe,
-                snd_una: SeqNum(low),
-                flight: high,
+                reason: close_from_byte(head.reason)?,
+                time_wait: time_wait(layout::ToeClosed::of(words)),
             },
-            PEER_FIN => ToeEvent::PeerFin {
-                toe,
-                rcv_nxt: SeqNum(low),
-            },
-            CLOSED => ToeEvent::Closed {
-                toe,
-                reason: close_from_byte(reason)?,
-                time_wait: (flags & TIME_WAIT != 0).then(|| TimeWaitEntry {
-                    snd_nxt: SeqNum(low),
-                    rcv_nxt: SeqNum(high),
-                    rcv_wnd: third,
-                    window: fourth as u16,
-                    timestamps: (flags & TIMESTAMPS != 0).then_some((fifth, sixth)),
-                }),
-            },
-            RESTORED => ToeEvent::Restored {
-                toe,
-                reason: RestoreReason::from_bytes(reason, detail, context(low))?,
-            },
-            RECOVER => ToeEvent::Recover {
-                toe,
-                context: ContextId(low),
-                tcpsn: SeqNum(high),
-                sent: SeqNum(third),
-            },
-            ROOM => ToeEvent::Room {
-                soft_limit: low,
-                active: high,
-            },
-            COMMAND_FAILED => ToeEvent::CommandFailed {
-                index: words[2],
-                context: context(third),
-                tcpsn: SeqNum(fourth),
-                error: ErrorCode::from_byte(reason)?,
-            },
+            kind::RESTORED => {
+                let context = ContextId::named(layout::ToeRestored::of(words).context);
+                ToeEvent::Restored {
+                    toe,
+                    reason: RestoreReason::from_bytes(head.reason, head.detail, context)?,
+                }
+            }
+            kind::RECOVER => {
+                let recover = layout::ToeRecover::of(words);
+                ToeEvent::Recover {
+                    toe,
+                    context: ContextId(recover.context),
+                    tcpsn: SeqNum(recover.tcpsn),
+                    sent: SeqNum(recover.sent),
+                }
+            }
+            kind::ROOM => {
+                let room = layout::ToeRoom::of(words);
+                ToeEvent::Room {
+                    soft_limit: room.soft_limit,
+                    active: room.active,
+                }
+            }
+            kind::COMMAND_FAILED => {
+                let failed = layout::ToeCommandFailed::of(words);
+                ToeEvent::CommandFailed {
+                    index: failed.index,
+                    context: ContextId::named(failed.context),
+                    tcpsn: SeqNum(failed.tcpsn),
+                    error: ErrorCode::from_byte(head.reason)?,
+                }
+            }
             _ => return None,
         })
     }
 }
 
-fn context(id: u32) -> Option<ContextId> {
-    (id != ContextId::NONE).then_some(ContextId(id))
+fn time_wait(closed: &layout::ToeClosed) -> Option<TimeWaitEntry> {
+    let has = |flag: u8| closed.head.flags & flag != 0;
+    has(TIME_WAIT).then(|| TimeWaitEntry {
+        snd_nxt: SeqNum(closed.snd_nxt),
+        rcv_nxt: SeqNum(closed.rcv_nxt),
+        rcv_wnd: closed.rcv_wnd,
+        window: closed.window as u16,
+        timestamps: has(TIMESTAMPS).then_some((closed.recent, closed.value)),
+    })
 }
 
 fn close_to_byte(reason: CloseReason) -> u8 {

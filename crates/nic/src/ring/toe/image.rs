@@ -1,6 +1,6 @@
 //! A control block in memory: what host and device hand each other with a connection.
 //!
-//! Little endian, in a fixed order. The device copies it once and checks each field against the others; so does the host with
+//! The device copies it once and checks each field against the others; so does the host with
 //! what comes back.
 
 use std::time::Duration;
@@ -8,12 +8,15 @@ use std::time::Duration;
 use tcp::{Algorithm, Config, KeepAlive, State, Tcb, TcbTimestamps, TimerSnapshot};
 use wire::SeqNum;
 use wire::tcp::MAX_WINDOW_SCALE;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromZeros, transmute_mut, transmute_ref};
 
+use super::super::layout::{ImageRange, TcbBytes};
 use super::MAX_HELD;
 use super::reason::TcbField;
 
 /// Bytes of an image.
-pub const TCB_IMAGE_BYTES: usize = 512;
+pub const TCB_IMAGE_BYTES: usize = size_of::<TcbBytes>();
 
 /// "TCB" and a version.
 const VERSION: u32 = u32::from_le_bytes(*b"TCB\x02");
@@ -71,91 +74,85 @@ impl TcbImage {
         if held > MAX_HELD {
             return Err(TooManyHeld { held });
         }
-        bytes.fill(0);
-        let mut to = Writer { bytes, at: 0 };
-        self.write_tcb(&mut to);
-        self.write_config(&mut to);
+        let image: &mut TcbBytes = transmute_mut!(bytes);
+        *image = TcbBytes::new_zeroed();
+        image.version = VERSION.into();
+        image.flags = self.flags().into();
+        self.write_tcb(image);
+        self.write_config(image);
         Ok(())
     }
 
-    fn write_tcb(&self, to: &mut Writer<'_>) {
+    fn write_tcb(&self, image: &mut TcbBytes) {
         let tcb = &self.tcb;
-        to.u32(VERSION);
-        to.u32(self.flags());
-        to.u8(state_to_byte(tcb.state));
-        to.u8(tcb.held.len() as u8);
-        let (peers, ours) = tcb.shifts.unwrap_or_default();
-        to.u8(peers);
-        to.u8(ours);
-        for number in [tcb.src_port, tcb.dst_port, tcb.window, tcb.mss, tcb.adv_mss] {
-            to.u16(number);
+        image.state = state_to_byte(tcb.state);
+        image.held_count = tcb.held.len() as u8;
+        (image.peer_shift, image.own_shift) = tcb.shifts.unwrap_or_default();
+        image.src_port = tcb.src_port.into();
+        image.dst_port = tcb.dst_port.into();
+        image.window = tcb.window.into();
+        image.mss = tcb.mss.into();
+        image.adv_mss = tcb.adv_mss.into();
+        image.snd_una = tcb.snd_una.0.into();
+        image.snd_nxt = tcb.snd_nxt.0.into();
+        image.write_seq = tcb.write_seq.0.into();
+        image.snd_wnd = tcb.snd_wnd.into();
+        image.snd_wnd_max = tcb.snd_wnd_max.into();
+        image.rcv_nxt = tcb.rcv_nxt.0.into();
+        image.unread = tcb.unread.into();
+        image.rcv_edge = tcb.rcv_edge.0.into();
+        image.rcv_buffer = tcb.rcv_buffer.into();
+        image.fin_at = tcb.fin_at.unwrap_or(SeqNum(0)).0.into();
+        image.ssthresh = tcb.ssthresh.into();
+        image.cwnd = tcb.cwnd.into();
+        if let Some(timestamps) = tcb.timestamps {
+            image.recent = timestamps.recent.into();
+            image.value = timestamps.val.into();
+            image.recent_age = nanos(timestamps.recent_age);
         }
-        for number in [
-            tcb.snd_una.0,
-            tcb.snd_nxt.0,
-            tcb.write_seq.0,
-            tcb.snd_wnd,
-            tcb.snd_wnd_max,
-            tcb.rcv_nxt.0,
-            tcb.unread,
-            tcb.rcv_edge.0,
-            tcb.rcv_buffer,
-            tcb.fin_at.unwrap_or(SeqNum(0)).0,
-            tcb.ssthresh,
-            tcb.cwnd,
-        ] {
-            to.u32(number);
-        }
-        let none = TcbTimestamps {
-            recent: 0,
-            recent_age: Duration::ZERO,
-            val: 0,
-        };
-        let timestamps = tcb.timestamps.unwrap_or(none);
-        to.u32(timestamps.recent);
-        to.u32(timestamps.val);
-        to.span(timestamps.recent_age);
         let (smoothed, variation) = tcb.rtt.unwrap_or_default();
-        to.span(smoothed);
-        to.span(variation);
-        to.span(tcb.rto);
-        to.span(tcb.linger.unwrap_or_default());
-        write_patience(&tcb.timer_snapshot, to);
-        for n in 0..MAX_HELD {
-            let (start, end) = tcb.held.get(n).copied().unwrap_or((SeqNum(0), SeqNum(0)));
-            to.u32(start.0);
-            to.u32(end.0);
+        (image.srtt, image.rttvar) = (nanos(smoothed), nanos(variation));
+        image.rto = nanos(tcb.rto);
+        image.linger = nanos(tcb.linger.unwrap_or_default());
+        let left = &tcb.timer_snapshot;
+        image.timers = [
+            left.retransmit,
+            left.tail_probe,
+            left.persist,
+            left.keep_alive,
+        ]
+        .map(|left| nanos(left.unwrap_or(NOT_SET)));
+        (image.backoff, image.tries, image.probes) = (left.backoff, left.tries, left.probes);
+        image.progress_age = nanos(left.progress_age);
+        image.heard_age = nanos(left.heard_age);
+        for (range, (start, end)) in image.held.iter_mut().zip(&tcb.held) {
+            (range.start, range.end) = (start.0.into(), end.0.into());
         }
     }
 
-    fn write_config(&self, to: &mut Writer<'_>) {
+    fn write_config(&self, image: &mut TcbBytes) {
         let config = &self.config;
-        to.u16(config.mss);
-        to.u8(match config.congestion {
+        let keep_alive = config.keep_alive.unwrap_or_default();
+        image.config_mss = config.mss.into();
+        image.congestion = match config.congestion {
             Algorithm::NewReno => 1,
             Algorithm::Cubic => 2,
-        });
-        to.u8(config.initial_window);
-        to.u8(config.syn_retries);
-        to.u8(config.retries);
-        let keep_alive = config.keep_alive.unwrap_or_default();
-        to.u8(keep_alive.probes);
-        to.u8(0);
-        for number in [
-            config.rcv_buf,
-            config.rcv_buf_max,
-            config.snd_buf,
-            config.tso_max,
-            to_millis(keep_alive.idle),
-            to_millis(keep_alive.interval),
-            to_millis(config.delayed_ack.unwrap_or_default()),
-            to_millis(config.user_timeout.unwrap_or_default()),
-            to_millis(config.time_wait),
-            to_millis(config.fin_wait_2),
-        ] {
-            to.u32(number);
-        }
-        to.span(config.min_rto);
+        };
+        image.initial_window = config.initial_window;
+        image.syn_retries = config.syn_retries;
+        image.retries = config.retries;
+        image.keep_alive_probes = keep_alive.probes;
+        image.rcv_buf = config.rcv_buf.into();
+        image.rcv_buf_max = config.rcv_buf_max.into();
+        image.snd_buf = config.snd_buf.into();
+        image.tso_max = config.tso_max.into();
+        image.keep_alive_idle_ms = millis(keep_alive.idle);
+        image.keep_alive_interval_ms = millis(keep_alive.interval);
+        image.delayed_ack_ms = millis(config.delayed_ack.unwrap_or_default());
+        image.user_timeout_ms = millis(config.user_timeout.unwrap_or_default());
+        image.time_wait_ms = millis(config.time_wait);
+        image.fin_wait2_ms = millis(config.fin_wait_2);
+        image.min_rto = nanos(config.min_rto);
     }
 
     fn flags(&self) -> u32 {
@@ -187,17 +184,18 @@ impl TcbImage {
     /// # Errors
     /// The first field that is wrong.
     pub fn decode(bytes: &[u8; TCB_IMAGE_BYTES]) -> Result<TcbImage, TcbField> {
-        let mut from = Reader { bytes, at: 0 };
-        if from.u32() != VERSION {
+        let image: &TcbBytes = transmute_ref!(bytes);
+        if image.version != VERSION {
             return Err(TcbField::Version);
         }
-        let flags = from.u32();
-        if flags & !ALL_FLAGS != 0 {
+        let flags = image.flags.get();
+        let reserved = image._0 | image._1 | image._2.iter().fold(0, |set, byte| set | byte);
+        if flags & !ALL_FLAGS != 0 || reserved != 0 {
             return Err(TcbField::Flags);
         }
         let set = |flag: u32| flags & flag != 0;
-        let tcb = read_tcb(&mut from, set)?;
-        let config = read_config(&mut from, set, &tcb)?;
+        let tcb = read_tcb(image, set)?;
+        let config = read_config(image, set, &tcb)?;
         check(&tcb)?;
         if config.rcv_buf_max < tcb.rcv_buffer || config.rcv_buf_max > MOST {
             return Err(TcbField::RcvBufMax);
@@ -210,150 +208,99 @@ impl TcbImage {
     }
 }
 
-fn read_tcb(from: &mut Reader<'_>, set: impl Fn(u32) -> bool) -> Result<Tcb, TcbField> {
-    let state = state_from_byte(from.u8()).ok_or(TcbField::State)?;
-    let held = usize::from(from.u8());
-    if held > MAX_HELD {
-        return Err(TcbField::Held);
-    }
-    let shifts = (from.u8(), from.u8());
-    let [src_port, dst_port, window, mss, adv_mss] = std::array::from_fn(|_| from.u16());
-    let mut tcb = Tcb {
-        state,
-        src_port,
-        dst_port,
-        snd_una: from.seq(),
-        snd_nxt: from.seq(),
-        write_seq: from.seq(),
+fn read_tcb(image: &TcbBytes, set: impl Fn(u32) -> bool) -> Result<Tcb, TcbField> {
+    let held = usize::from(image.held_count);
+    let held = image.held.get(..held).ok_or(TcbField::Held)?;
+    let range = |range: &ImageRange| (seq(range.start), seq(range.end));
+    Ok(Tcb {
+        state: state_from_byte(image.state).ok_or(TcbField::State)?,
+        src_port: image.src_port.get(),
+        dst_port: image.dst_port.get(),
+        snd_una: seq(image.snd_una),
+        snd_nxt: seq(image.snd_nxt),
+        write_seq: seq(image.write_seq),
         fin_queued: set(FIN_QUEUED),
-        snd_wnd: from.u32(),
-        snd_wnd_max: from.u32(),
-        rcv_nxt: from.seq(),
-        unread: from.u32(),
-        rcv_edge: from.seq(),
-        rcv_buffer: from.u32(),
-        window,
+        snd_wnd: image.snd_wnd.get(),
+        snd_wnd_max: image.snd_wnd_max.get(),
+        rcv_nxt: seq(image.rcv_nxt),
+        unread: image.unread.get(),
+        rcv_edge: seq(image.rcv_edge),
+        rcv_buffer: image.rcv_buffer.get(),
+        window: image.window.get(),
         fin_taken: set(FIN_TAKEN),
-        fin_at: Some(from.seq()).filter(|_| set(FIN_AT)),
-        held: Vec::new(),
+        fin_at: set(FIN_AT).then_some(seq(image.fin_at)),
+        held: held.iter().map(range).collect(),
         owes_ack: set(OWES_ACK),
-        mss,
-        adv_mss,
-        shifts: set(SHIFTS).then_some(shifts),
+        mss: image.mss.get(),
+        adv_mss: image.adv_mss.get(),
+        shifts: set(SHIFTS).then_some((image.peer_shift, image.own_shift)),
         sack: set(SACK),
-        timestamps: None,
-        rtt: None,
-        rto: Duration::ZERO,
-        ssthresh: from.u32(),
-        cwnd: from.u32(),
+        timestamps: set(TIMESTAMPS).then(|| TcbTimestamps {
+            recent: image.recent.get(),
+            recent_age: span(image.recent_age),
+            val: image.value.get(),
+        }),
+        rtt: set(RTT).then(|| (span(image.srtt), span(image.rttvar))),
+        rto: span(image.rto),
+        ssthresh: image.ssthresh.get(),
+        cwnd: image.cwnd.get(),
         detached: set(DETACHED),
-        linger: None,
-        timer_snapshot: TimerSnapshot::default(),
-    };
-    let (recent, val, recent_age) = (from.u32(), from.u32(), from.span());
-    tcb.timestamps = set(TIMESTAMPS).then_some(TcbTimestamps {
-        recent,
-        recent_age,
-        val,
-    });
-    let (smoothed, variation) = (from.span(), from.span());
-    tcb.rtt = set(RTT).then_some((smoothed, variation));
-    tcb.rto = from.span();
-    tcb.linger = Some(from.span()).filter(|_| set(LINGER));
-    tcb.timer_snapshot = read_patience(from);
-    let ranges: [(SeqNum, SeqNum); MAX_HELD] = std::array::from_fn(|_| (from.seq(), from.seq()));
-    tcb.held.extend_from_slice(&ranges[..held]);
-    Ok(tcb)
+        linger: set(LINGER).then(|| span(image.linger)),
+        timer_snapshot: timer_snapshot(image),
+    })
 }
 
 /// What is left of a timer that is not set.
 const NOT_SET: Duration = Duration::from_nanos(u64::MAX);
 
-fn write_patience(timer_snapshot: &TimerSnapshot, to: &mut Writer<'_>) {
-    let TimerSnapshot {
-        retransmit,
-        tail_probe,
-        persist,
-        keep_alive,
-        ..
-    } = *timer_snapshot;
-    for left in [retransmit, tail_probe, persist, keep_alive] {
-        to.span(left.unwrap_or(NOT_SET));
-    }
-    for number in [
-        timer_snapshot.backoff,
-        timer_snapshot.tries,
-        timer_snapshot.probes,
-        0,
-    ] {
-        to.u8(number);
-    }
-    to.span(timer_snapshot.progress_age);
-    to.span(timer_snapshot.heard_age);
-}
-
-fn read_patience(from: &mut Reader<'_>) -> TimerSnapshot {
-    let left: [_; 4] = std::array::from_fn(|_| Some(from.span()).filter(|left| *left != NOT_SET));
+fn timer_snapshot(image: &TcbBytes) -> TimerSnapshot {
+    let left = image
+        .timers
+        .map(|left| Some(span(left)).filter(|left| *left != NOT_SET));
     let [retransmit, tail_probe, persist, keep_alive] = left;
-    let [backoff, tries, probes, _] = std::array::from_fn(|_| from.u8());
     TimerSnapshot {
         retransmit,
         tail_probe,
         persist,
         keep_alive,
-        backoff,
-        tries,
-        probes,
-        progress_age: from.span(),
-        heard_age: from.span(),
+        backoff: image.backoff,
+        tries: image.tries,
+        probes: image.probes,
+        progress_age: span(image.progress_age),
+        heard_age: span(image.heard_age),
     }
 }
 
-fn read_config(
-    from: &mut Reader<'_>,
-    set: impl Fn(u32) -> bool,
-    tcb: &Tcb,
-) -> Result<Config, TcbField> {
-    let mss = from.u16();
-    let congestion = match from.u8() {
-        1 => Algorithm::NewReno,
-        2 => Algorithm::Cubic,
-        _ => return Err(TcbField::Congestion),
-    };
-    let [initial_window, syn_retries, retries, probes, _] = std::array::from_fn(|_| from.u8());
-    let [rcv_buf, rcv_buf_max, snd_buf, tso_max] = std::array::from_fn(|_| from.u32());
-    let [
-        idle,
-        interval,
-        delayed_ack,
-        user_timeout,
-        time_wait,
-        fin_wait_2,
-    ] = std::array::from_fn(|_| from_millis(from.u32()));
+fn read_config(image: &TcbBytes, set: impl Fn(u32) -> bool, tcb: &Tcb) -> Result<Config, TcbField> {
+    let spell = |millis: U32| Duration::from_millis(millis.get().into());
     Ok(Config {
-        mss,
-        rcv_buf,
-        rcv_buf_max,
-        snd_buf,
-        congestion,
-        initial_window,
+        mss: image.config_mss.get(),
+        rcv_buf: image.rcv_buf.get(),
+        rcv_buf_max: image.rcv_buf_max.get(),
+        snd_buf: image.snd_buf.get(),
+        congestion: match image.congestion {
+            1 => Algorithm::NewReno,
+            2 => Algorithm::Cubic,
+            _ => return Err(TcbField::Congestion),
+        },
+        initial_window: image.initial_window,
         nagle: set(NAGLE),
-        delayed_ack: set(DELAYED_ACK).then_some(delayed_ack),
-        keep_alive: set(KEEP_ALIVE).then_some(KeepAlive {
-            idle,
-            interval,
-            probes,
+        delayed_ack: set(DELAYED_ACK).then(|| spell(image.delayed_ack_ms)),
+        keep_alive: set(KEEP_ALIVE).then(|| KeepAlive {
+            idle: spell(image.keep_alive_idle_ms),
+            interval: spell(image.keep_alive_interval_ms),
+            probes: image.keep_alive_probes,
         }),
-        user_timeout: set(USER_TIMEOUT).then_some(user_timeout),
+        user_timeout: set(USER_TIMEOUT).then(|| spell(image.user_timeout_ms)),
         timestamps: tcb.timestamps.is_some(),
         sack: tcb.sack,
         window_scale: tcb.shifts.is_some(),
-        tso_max,
-        min_rto: from.span(),
-        syn_retries,
-        retries,
-        time_wait,
-        fin_wait_2,
+        tso_max: image.tso_max.get(),
+        min_rto: span(image.min_rto),
+        syn_retries: image.syn_retries,
+        retries: image.retries,
+        time_wait: spell(image.time_wait_ms),
+        fin_wait_2: spell(image.fin_wait2_ms),
     })
 }
 
@@ -488,75 +435,18 @@ fn state_from_byte(byte: u8) -> Option<State> {
     })
 }
 
-struct Writer<'a> {
-    bytes: &'a mut [u8; TCB_IMAGE_BYTES],
-    at: usize,
+fn seq(position: U32) -> SeqNum {
+    SeqNum(position.get())
 }
 
-impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
-    }
-
-    fn u8(&mut self, value: u8) {
-        self.put(&[value]);
-    }
-
-    fn u16(&mut self, value: u16) {
-        self.put(&value.to_le_bytes());
-    }
-
-    fn u32(&mut self, value: u32) {
-        self.put(&value.to_le_bytes());
-    }
-
-    /// In nanoseconds.
-    fn span(&mut self, span: Duration) {
-        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        self.put(&nanos.to_le_bytes());
-    }
+fn span(nanos: U64) -> Duration {
+    Duration::from_nanos(nanos.get())
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8; TCB_IMAGE_BYTES],
-    at: usize,
+fn nanos(span: Duration) -> U64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).into()
 }
 
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let mut taken = [0; N];
-        taken.copy_from_slice(&self.bytes[self.at..self.at + N]);
-        self.at += N;
-        taken
-    }
-
-    fn u8(&mut self) -> u8 {
-        self.take::<1>()[0]
-    }
-
-    fn u16(&mut self) -> u16 {
-        u16::from_le_bytes(self.take())
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.take())
-    }
-
-    fn seq(&mut self) -> SeqNum {
-        SeqNum(self.u32())
-    }
-
-    fn span(&mut self) -> Duration {
-        Duration::from_nanos(u64::from_le_bytes(self.take()))
-    }
-}
-
-/// Milliseconds on the ring.
-fn to_millis(span: Duration) -> u32 {
-    u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
-}
-
-fn from_millis(millis: u32) -> Duration {
-    Duration::from_millis(millis.into())
+fn millis(span: Duration) -> U32 {
+    u32::try_from(span.as_millis()).unwrap_or(u32::MAX).into()
 }

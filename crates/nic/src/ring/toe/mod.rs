@@ -3,24 +3,6 @@
 //! Commands go to the command ring of a queue, beside its send ring. The device looks at the command ring first, then works the
 //! send ring off as far as it is published, and only then the commands that it saw: what a host publishes on its
 //! send ring before a command is done before it.
-//!
-//! ```text
-//! word   ToeBegin, ToeOffer     ToeSend                    ToeConsumed   ToeOption        ToeResume
-//! 0      opcode|flags|slices    the same in all: see `Head`
-//! 1      index | generation     the same in all
-//! 2–3    source address         seq | bytes                bytes         option | value   context | tcpsn
-//! 4–5    destination address    context (3), slices (4–21)                                bytes (3)
-//! 6      ports
-//! 7      hop's MAC | hop limit
-//! 8–9    the control block
-//!
-//! word   Delivered, …           Acked              Closed                  Restored, Refused     CommandFailed
-//! 0      opcode|kind|reason     …                  …|state                 …|field or error      …|error
-//! 1      index | generation     the same in all
-//! 2      seq | skip             snd_una | flight   snd_nxt | rcv_nxt       context               index of the slot
-//! 3      len | rcv_nxt                             rcv_wnd | window                              context | tcpsn
-//! 4      snd_una | flight                          timestamps
-//! ```
 
 mod command;
 mod event;
@@ -30,8 +12,8 @@ mod reason;
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
-use super::gather::{CONTINUATION_SLICES, MAX_CONTINUATIONS};
-use super::layout::{ContextId, unpair};
+use super::gather::most_slices;
+use super::layout::{self, ContextId};
 use super::region::Slice;
 use super::send::SendFlags;
 
@@ -40,14 +22,10 @@ pub use image::{TCB_IMAGE_BYTES, TcbImage, TooManyHeld};
 pub use reason::{RefuseReason, RestoreReason, TcbField};
 
 pub(crate) use command::ToeRequest;
-pub(super) use command::{decode, encode, slices_fit};
+pub(super) use command::{decode, post, slices_fit};
 
-/// Slices in a `ToeSend` descriptor itself.
-pub(super) const TOE_SEND_SLICES: usize = 9;
-/// Where they begin.
-pub(super) const TOE_SEND_SLICES_AT: usize = 4;
 /// Most slices of one [`ToeCommand::Send`].
-pub const MAX_TOE_SEND_SLICES: usize = TOE_SEND_SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES;
+pub const MAX_TOE_SEND_SLICES: usize = most_slices::<layout::ToeSend>();
 /// Most slices that the device keeps of one connection. A slice is gone when all of it has been acknowledged; what would be too
 /// many is refused ([`ToeEvent::CommandFailed`]).
 pub const MAX_TOE_SLICES: usize = 128;
@@ -62,13 +40,6 @@ pub struct ToeId {
     pub index: u32,
     /// Which of those that have had the place.
     pub generation: u32,
-}
-
-impl ToeId {
-    pub(super) fn from_word(word: u64) -> ToeId {
-        let (index, generation) = unpair(word);
-        ToeId { index, generation }
-    }
 }
 
 /// A connection that the device is to run from now on, [held](ToeCommand::Begin) already.
@@ -191,15 +162,6 @@ impl ToeCommand<'_> {
             | ToeCommand::Detach { toe }
             | ToeCommand::Option { toe, .. }
             | ToeCommand::Resume { toe, .. } => toe,
-        }
-    }
-
-    /// Its slices, for the ring.
-    pub(super) fn slices(&self) -> &[Slice] {
-        match self {
-            ToeCommand::Offer(offer) => std::slice::from_ref(&offer.tcb),
-            ToeCommand::Send { payload, .. } => payload,
-            _ => &[],
         }
     }
 }

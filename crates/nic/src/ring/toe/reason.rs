@@ -55,7 +55,7 @@ impl RefuseReason {
         }
     }
 
-    pub(super) fn from_bytes(reason: u8, field: u8) -> Option<RefuseReason> {
+    pub(in crate::ring) fn from_bytes(reason: u8, field: u8) -> Option<RefuseReason> {
         Some(match reason {
             1 => RefuseReason::Unsupported,
             2 => RefuseReason::HardLimit,
@@ -202,7 +202,7 @@ fields! {
 }
 
 impl TcbField {
-    fn from_byte(byte: u8) -> Option<TcbField> {
+    pub(in crate::ring) fn from_byte(byte: u8) -> Option<TcbField> {
         TcbField::ALL.get(usize::from(byte)).copied()
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use nic::ring::layout::clear_reserved;
 use nic::ring::toe::{TCB_IMAGE_BYTES, ToeCommand, ToeEvent, ToeId, ToeOffer, ToeOption};
 use nic::ring::{
     ContextId, FunctionConfig, RecvDescriptor, RegionId, SendDescriptor, SendFlags, Slice,
@@ -100,7 +101,13 @@ fn junk() -> impl Strategy<Value = Junk> {
     );
     let numbers = || prop_oneof![3 => 0u32..3000, 1 => any::<u32>()];
     prop_oneof![
-        1 => prop::collection::vec(any::<u64>(), 24).prop_map(Junk::Raw),
+        1 => (prop::collection::vec(any::<u64>(), 24), 0u8..40).prop_map(|(mut words, opcode)| {
+            words[0] = words[0] & !0xff | u64::from(opcode);
+            if words[1] % 4 > 0 {
+                clear_reserved(words.first_chunk_mut().expect("as long as a slot"));
+            }
+            Junk::Raw(words)
+        }),
         6 => (toe(), 0u8..3).prop_map(|(toe, flow)| Junk::Begin(toe, flow)),
         4 => toe().prop_map(Junk::HandOff),
         6 => offer.prop_map(|(toe, flow, image, slice, limit)| {

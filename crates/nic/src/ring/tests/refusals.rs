@@ -1,0 +1,187 @@
+//! What makes a descriptor malformed, and how many slots it takes then.
+
+use zerocopy::IntoBytes;
+
+use super::super::gather::Gather;
+use super::super::layout::{SLOT_WORDS, clear_reserved, layouts};
+use super::super::*;
+use super::descriptors::pair;
+
+type Slot = [u64; SLOT_WORDS];
+
+/// A slot of zeros with these bytes.
+fn slot(opcode: u8, bytes: &[(usize, u8)]) -> Slot {
+    let mut words = [0; SLOT_WORDS];
+    words.as_mut_bytes()[0] = opcode;
+    for (at, byte) in bytes {
+        words.as_mut_bytes()[*at] = *byte;
+    }
+    words
+}
+
+/// What becomes of these slots: the first slot of each descriptor, and why it is refused.
+fn answers(slots: &[Slot]) -> Vec<(u64, Option<ErrorCode>)> {
+    let (mut host, mut device) = pair();
+    for words in slots {
+        host.queues[0].send.post_raw(words).unwrap();
+    }
+    let _ = host.queues[0].publish();
+    let send = &mut device.queues[0].send;
+    let mut gather = Gather::EMPTY;
+    let answers = std::iter::from_fn(|| send.take(&mut gather))
+        .map(|taken| (taken.index, taken.command.err().map(|bad| bad.error)))
+        .collect();
+    send.publish();
+    let send = &mut host.queues[0].send;
+    assert_eq!(send.completed(), slots.len() as u64);
+    answers
+}
+
+const SEND: u8 = 1;
+const CONTINUATION: u8 = 2;
+const DESTROY: u8 = 4;
+const RESYNC_RESPONSE: u8 = 8;
+const TOE_SEND: u8 = 20;
+
+/// `continuations` is the byte at 4.
+fn destroy(continuations: u8) -> Slot {
+    slot(DESTROY, &[(4, continuations)])
+}
+
+#[test]
+fn reserved_bits_must_be_zero() {
+    let refused = |opcode, at, byte| answers(&[slot(opcode, &[(at, byte)])])[0].1;
+    let bad = Some(ErrorCode::BadParameters);
+    assert_eq!(refused(DESTROY, 8, 1), None);
+    // Flags that the opcode has not.
+    assert_eq!(refused(DESTROY, 1, 1), bad);
+    assert_eq!(refused(SEND, 1, 4), bad);
+    assert_eq!(refused(RESYNC_RESPONSE, 1, 1), None);
+    assert_eq!(refused(RESYNC_RESPONSE, 1, 2), bad);
+    assert_eq!(refused(TOE_SEND, 1, 1), bad);
+    // Bytes of the head: reserved, `header_len` and `mss` of what is no packet.
+    assert_eq!(refused(SEND, 5, 1), bad);
+    assert_eq!(refused(DESTROY, 2, 1), bad);
+    assert_eq!(refused(DESTROY, 7, 1), bad);
+    // Bytes between fields and behind them, and of a slice that is not used.
+    assert_eq!(refused(DESTROY, 12, 1), bad);
+    assert_eq!(refused(DESTROY, 63, 128), bad);
+    assert_eq!(refused(SEND, 30, 1), bad);
+    assert_eq!(refused(TOE_SEND, 28, 1), bad);
+    // What is behind the descriptor, or behind its packet's headers, is not read.
+    assert_eq!(refused(DESTROY, 64, 1), None);
+    assert_eq!(refused(SEND, 64, 1), None);
+}
+
+/// Each byte that the table of fields calls reserved.
+#[test]
+fn every_reserved_byte_is_checked() {
+    let [_, descriptors, ..] = layouts();
+    assert_eq!(descriptors.len(), 28);
+    for descriptor in &descriptors {
+        let reserved = descriptor.fields.iter().filter(|field| field.is_reserved());
+        for at in reserved.flat_map(|field| field.offset..field.offset + field.size) {
+            let mut words = slot(descriptor.opcode, &[(at, 1)]);
+            let expected = match descriptor.opcode {
+                CONTINUATION => ErrorCode::BadOpcode,
+                _ => ErrorCode::BadParameters,
+            };
+            assert_eq!(
+                answers(&[words]),
+                [(0, Some(expected))],
+                "{} at {at}",
+                descriptor.name
+            );
+            clear_reserved(&mut words);
+            assert_eq!(words, slot(descriptor.opcode, &[]));
+        }
+    }
+}
+
+#[test]
+fn a_refused_descriptor_is_answered_once_and_takes_its_continuations() {
+    let continuation = slot(CONTINUATION, &[]);
+    let cases = [
+        // Wrong by its fields, by its lengths, by its opcode; and one that takes no slices.
+        (slot(SEND, &[(4, 2), (1, 64)]), ErrorCode::BadParameters),
+        (slot(SEND, &[(4, 2), (12, 1)]), ErrorCode::BadLength),
+        (slot(200, &[(4, 2)]), ErrorCode::BadOpcode),
+        (destroy(2), ErrorCode::BadLength),
+        // A continuation without a descriptor.
+        (slot(CONTINUATION, &[(4, 2)]), ErrorCode::BadOpcode),
+    ];
+    for (wrong, error) in cases {
+        let slots = [wrong, continuation, continuation, destroy(0)];
+        assert_eq!(answers(&slots), [(0, Some(error)), (3, None)]);
+    }
+}
+
+#[test]
+fn a_refused_descriptor_takes_no_other_descriptors_slot() {
+    let continuation = slot(CONTINUATION, &[]);
+    let short = slot(SEND, &[(4, 3)]);
+    assert_eq!(
+        answers(&[short, continuation, destroy(0)]),
+        [(0, Some(ErrorCode::BadLength)), (2, None)]
+    );
+    let between = [short, continuation, destroy(0), continuation];
+    assert_eq!(
+        answers(&between),
+        [
+            (0, Some(ErrorCode::BadOpcode)),
+            (2, None),
+            (3, Some(ErrorCode::BadOpcode)),
+        ]
+    );
+}
+
+#[test]
+fn a_descriptor_has_at_most_three_continuations() {
+    let continuation = slot(CONTINUATION, &[]);
+    let greedy = slot(SEND, &[(4, 200)]);
+    let slots = [
+        greedy,
+        continuation,
+        continuation,
+        continuation,
+        continuation,
+    ];
+    assert_eq!(
+        answers(&slots),
+        [
+            (0, Some(ErrorCode::BadLength)),
+            (4, Some(ErrorCode::BadOpcode))
+        ]
+    );
+}
+
+#[test]
+fn a_continuation_with_reserved_bits_refuses_its_descriptor() {
+    for at in [1, 2, 4, 5, 6, 8, 30] {
+        let continuation = slot(CONTINUATION, &[(at, 1)]);
+        assert_eq!(
+            answers(&[slot(SEND, &[(4, 1)]), continuation, destroy(0)]),
+            [(0, Some(ErrorCode::BadParameters)), (2, None)],
+            "{at}"
+        );
+    }
+}
+
+/// Continuations that come late belong to nothing any more.
+#[test]
+fn continuations_are_published_with_their_descriptor() {
+    let (mut host, mut device) = pair();
+    let mut take = |slots: &[Slot]| {
+        for words in slots {
+            host.queues[0].send.post_raw(words).unwrap();
+        }
+        let _ = host.queues[0].publish();
+        let taken = device.queues[0].send.take(&mut Gather::EMPTY.clone());
+        let taken = taken.unwrap();
+        (taken.index, taken.command.err().map(|bad| bad.error))
+    };
+    let continuation = slot(CONTINUATION, &[]);
+    let first = take(&[slot(SEND, &[(4, 2)]), continuation]);
+    assert_eq!(first, (0, Some(ErrorCode::BadLength)));
+    assert_eq!(take(&[continuation]), (2, Some(ErrorCode::BadOpcode)));
+}
