@@ -10,6 +10,7 @@ use crate::accel::{self, Accel, AccelConfig};
 use crate::cache::ContextCache;
 use crate::context::Contexts;
 use crate::counters::{Counters, QueueCounters};
+use crate::features::{Features, Identity};
 use crate::flow_table::FlowTable;
 use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId};
@@ -199,6 +200,26 @@ impl Nic {
             device: Counters::default(),
             again: None,
             retry: None,
+        }
+    }
+
+    /// What it offers to functions: the features of which its settings leave anything.
+    pub fn identity(&self) -> Identity {
+        let config = &self.offloads.config;
+        let offered = [
+            (config.resource_bytes > 0, Features::RESOURCES),
+            (config.accel.listeners > 0, Features::LISTENERS),
+            (config.accel.closing > 0, Features::TEARDOWNS),
+            (config.accel.splices > 0, Features::SPLICES),
+            (config.toe.hard_limit > 0, Features::TOE),
+        ];
+        let offered = offered.iter().filter(|(is_offered, _)| *is_offered);
+        Identity {
+            features: offered.fold(Features::CONTEXTS, |all, (_, feature)| all.union(*feature)),
+            protocols: (l5p::PROTOCOLS.iter()).fold(0, |ids, info| ids | 1 << info.id.0),
+            mtu: config.mtu,
+            listeners: config.accel.listeners,
+            resource_bytes: config.resource_bytes as u64,
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use attachment::peer::{self, Untrusted};
+use nic::Features;
 use nic::ring::{FunctionConfig, HostFunction, Regions, Sharing};
 use rustix::io::{Errno, write};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -14,7 +15,7 @@ use rustix::net::{
 };
 
 use crate::memory;
-use crate::message::{Answer, Refusal, Request};
+use crate::message::{Answer, Identity, Refusal, Request};
 use crate::share::{Failure, Line};
 
 /// How long the NIC's process may take for an answer before it counts as gone.
@@ -60,6 +61,7 @@ pub enum ConnectError {
 pub struct Client {
     path: PathBuf,
     config: FunctionConfig,
+    identity: Option<Identity>,
     mtu: u16,
     rings: OwnedFd,
     line: Arc<Line>,
@@ -77,7 +79,8 @@ struct Bells {
 }
 
 impl Client {
-    /// Gets a function of these sizes from the NIC at `path`, which gives it its address.
+    /// Gets a function of these sizes from the NIC at `path`, which gives it its address. It has those of the features that the
+    /// NIC offers.
     ///
     /// # Errors
     /// When there is no function; the message says what to do.
@@ -97,6 +100,7 @@ impl Client {
         let mut client = Client {
             path: path.to_path_buf(),
             config,
+            identity: None,
             mtu: 0,
             rings,
             line,
@@ -104,7 +108,8 @@ impl Client {
             bells: None,
         };
         let socket = client.dial()?;
-        (client.config.mac, client.mtu) = client.set_up(socket)?;
+        client.agree(socket)?;
+        (client.config.mac, client.mtu) = client.set_up()?;
         let function = HostFunction::over(&block, client.config, Arc::clone(&client.regions));
         Ok((client, function))
     }
@@ -112,6 +117,11 @@ impl Client {
     /// Where the NIC is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What the NIC offers; `None` before the first has answered.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
     }
 
     /// Largest IP packet on the NIC's wire.
@@ -137,7 +147,7 @@ impl Client {
             Ok(socket) => socket,
         };
         clear();
-        let given = match self.set_up(socket) {
+        let given = match self.agree(socket).and_then(|()| self.set_up()) {
             Ok(given) => given,
             Err(ConnectError::Refused(_, Refusal::Busy | Refusal::Draining)) => return Ok(false),
             Err(ConnectError::NoAnswer(..)) => return Ok(false),
@@ -220,21 +230,53 @@ impl Client {
         }
     }
 
-    /// Asks for the function. Gives its address and the MTU.
-    fn set_up(&mut self, socket: OwnedFd) -> Result<(wire::ethernet::MacAddr, u16), ConnectError> {
-        let path = || self.path.clone();
+    /// Learns what the NIC at the socket's other end offers, and asks for what of it is wanted: at the first time all that there is of
+    /// that, then the same.
+    fn agree(&mut self, socket: OwnedFd) -> Result<(), ConnectError> {
         self.line.connect(socket);
-        let request = Request::SetUp(self.config);
-        match self.line.ask(&request, Some(self.rings.as_fd())) {
-            Ok((Answer::SetUp { mac, mtu }, came)) => {
-                let [ours, nics] = <[OwnedFd; 2]>::try_from(came)
-                    .map_err(|_| ConnectError::NoAnswer(path(), Errno::PROTO))?;
-                self.bells = Some(Bells { ours, nics });
-                Ok((mac, mtu))
+        let mut words = Identity::default().words();
+        for (at, word) in (0..).zip(&mut words) {
+            match self.ask(&Request::Identify(at), None)?.0 {
+                Answer::Identity { word: is, .. } => *word = is,
+                _ => return Err(self.no_answer(Errno::PROTO)),
             }
-            Ok(_) => Err(ConnectError::NoAnswer(path(), Errno::PROTO)),
-            Err(Failure::Refused(refusal)) => Err(ConnectError::Refused(path(), refusal)),
-            Err(Failure::Gone(error)) => Err(ConnectError::NoAnswer(path(), error)),
         }
+        let (is_first, identity) = (self.identity.is_none(), Identity::of(words));
+        if is_first {
+            let offered = Features::from_bits(identity.features);
+            self.config.features = self.config.features.intersection(offered);
+        }
+        self.ask(&Request::Features(self.config.features), None)?;
+        self.identity = Some(identity);
+        Ok(())
+    }
+
+    fn ask(
+        &self,
+        request: &Request,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> Result<(Answer, Vec<OwnedFd>), ConnectError> {
+        let answered = self.line.ask(request, descriptor);
+        answered.map_err(|failure| match failure {
+            Failure::Refused(refusal) => ConnectError::Refused(self.path.clone(), refusal),
+            Failure::Gone(error) => self.no_answer(error),
+        })
+    }
+
+    fn no_answer(&self, error: Errno) -> ConnectError {
+        ConnectError::NoAnswer(self.path.clone(), error)
+    }
+
+    /// Asks for the function. Gives its address and the MTU.
+    fn set_up(&mut self) -> Result<(wire::ethernet::MacAddr, u16), ConnectError> {
+        let request = Request::SetUp(self.config);
+        let (answer, came) = self.ask(&request, Some(self.rings.as_fd()))?;
+        let (Answer::SetUp { mac, mtu }, Ok([ours, nics])) =
+            (answer, <[OwnedFd; 2]>::try_from(came))
+        else {
+            return Err(self.no_answer(Errno::PROTO));
+        };
+        self.bells = Some(Bells { ours, nics });
+        Ok((mac, mtu))
     }
 }

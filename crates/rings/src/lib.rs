@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!   host ([`Client`])                            [`Gate`]          NIC ([`Server`])
+//!   Identify, Features { those wanted } ────────────▶│──────────▶  says what it offers
 //!   SetUp { sizes, quotas } + memfd of the rings ───▶│──────────▶  checks them, adds a function to the NIC
 //!               ◀────────────────────────────────────│─────────── address, MTU + two bells
 //!   Register { id, length, … } + memfd or file ─────▶│──────────▶  maps it
@@ -48,5 +49,5 @@ mod threads;
 
 pub use client::{Client, ConnectError};
 pub use gate::{BindError, Gate};
-pub use message::{Refusal, VERSION};
+pub use message::{Identity, Refusal, VERSION};
 pub use server::{Limits, Server};

@@ -1,10 +1,11 @@
 //! The messages. Each is words of this machine: both sides are on it.
 
+use nic::Features;
 use nic::ring::{FunctionConfig, RegionId};
 use wire::ethernet::MacAddr;
 
 /// Version of the messages and of what is in the rings.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 5;
 
 const REQUEST_WORDS: usize = 16;
 const ANSWER_WORDS: usize = 4;
@@ -27,6 +28,10 @@ pub(crate) enum Request {
     Unregister(RegionId),
     /// How many connections the NIC has still to finish.
     Unfinished,
+    /// A word of the NIC's [`Identity`]. Before the function is there.
+    Identify(u64),
+    /// The features that the function is to have. Before it is there; without this it has none.
+    Features(Features),
 }
 
 /// A region, and where it is in its file.
@@ -51,6 +56,19 @@ const SET_UP: u64 = 1;
 const REGISTER: u64 = 2;
 const UNREGISTER: u64 = 3;
 const UNFINISHED: u64 = 4;
+const IDENTIFY: u64 = 5;
+const FEATURES: u64 = 6;
+
+/// Names of the requests, from 1 on.
+#[cfg(test)]
+pub(crate) const REQUESTS: [&str; FEATURES as usize] = [
+    "SetUp",
+    "Register",
+    "Unregister",
+    "Unfinished",
+    "Identify",
+    "Features",
+];
 
 impl Request {
     pub(crate) fn to_bytes(self) -> [u8; REQUEST_BYTES] {
@@ -73,6 +91,8 @@ impl Request {
             }
             Request::Unregister(id) => (words[1], words[2]) = (UNREGISTER, id.0.into()),
             Request::Unfinished => words[1] = UNFINISHED,
+            Request::Identify(at) => (words[1], words[2]) = (IDENTIFY, at),
+            Request::Features(features) => (words[1], words[2]) = (FEATURES, features.bits()),
         }
         bytes_of(&words)
     }
@@ -100,51 +120,123 @@ impl Request {
             }),
             UNREGISTER => id().map(Request::Unregister),
             UNFINISHED => Some(Request::Unfinished),
+            IDENTIFY => Some(Request::Identify(words[2])),
+            FEATURES => Some(Request::Features(Features::from_bits(words[2]))),
             _ => None,
         };
         request.ok_or(BadRequest::Meaningless)
     }
 }
 
-fn config_words(config: &FunctionConfig) -> [u64; REQUEST_WORDS - 2] {
-    [
-        config.queues.into(),
-        config.send_entries.into(),
-        config.command_entries.into(),
-        config.receive_entries.into(),
-        config.small_entries.into(),
-        config.large_entries.into(),
-        config.small_bytes.into(),
-        config.large_bytes.into(),
-        config.contexts.into(),
-        config.tags.into(),
-        config.closing.into(),
-        config.packet_memory,
-        config.splices.into(),
-        config.toe_connections.into(),
-    ]
+/// Makes the codec of settings of a list of fields with their types.
+macro_rules! set_up {
+    ($($field:ident: $Type:ty),*) => {
+        /// Words of a `SetUp` behind the first two.
+        #[cfg(test)]
+        pub(crate) const SET_UP_WORDS: [&str; REQUEST_WORDS - 2] = [$(stringify!($field)),*];
+
+        fn config_words(config: &FunctionConfig) -> [u64; REQUEST_WORDS - 2] {
+            [$(config.$field.into()),*]
+        }
+
+        /// Settings without an address and features. `None` for a number that is too large for what it says.
+        fn config_of(words: &[u64]) -> Option<FunctionConfig> {
+            let [$($field),*] = *words.first_chunk()?;
+            Some(FunctionConfig {
+                mac: MacAddr::ZERO,
+                features: Features::NONE,
+                $($field: <$Type>::try_from($field).ok()?,)*
+            })
+        }
+    };
 }
 
-/// Settings without an address. `None` for a number that is too large for what it says.
-fn config_of(words: &[u64]) -> Option<FunctionConfig> {
-    let at = |at: usize| u32::try_from(*words.get(at)?).ok();
-    Some(FunctionConfig {
-        mac: MacAddr::ZERO,
-        queues: u16::try_from(at(0)?).ok()?,
-        send_entries: at(1)?,
-        command_entries: at(2)?,
-        receive_entries: at(3)?,
-        small_entries: at(4)?,
-        large_entries: at(5)?,
-        small_bytes: at(6)?,
-        large_bytes: at(7)?,
-        contexts: at(8)?,
-        tags: at(9)?,
-        closing: at(10)?,
-        packet_memory: *words.get(11)?,
-        splices: at(12)?,
-        toe_connections: at(13)?,
-    })
+set_up!(
+    queues: u16,
+    send_entries: u32,
+    command_entries: u32,
+    receive_entries: u32,
+    small_entries: u32,
+    large_entries: u32,
+    small_bytes: u32,
+    large_bytes: u32,
+    contexts: u32,
+    tags: u32,
+    closing: u32,
+    packet_memory: u64,
+    splices: u32,
+    toe_connections: u32
+);
+
+/// Makes [`Identity`] and its codec of a list of words.
+macro_rules! identity {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// What a NIC offers to the host of a socket, as words.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+        pub struct Identity {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        /// Names of the words.
+        pub(crate) const IDENTITY: [&str; [$(stringify!($field)),*].len()] = [$(stringify!($field)),*];
+
+        impl Identity {
+            pub(crate) fn words(&self) -> [u64; IDENTITY.len()] {
+                [$(self.$field),*]
+            }
+
+            pub(crate) fn of([$($field),*]: [u64; IDENTITY.len()]) -> Identity {
+                Identity { $($field),* }
+            }
+        }
+    };
+}
+
+identity! {
+    /// Version of messages and rings.
+    version,
+    /// Bits of the features that it offers.
+    features,
+    /// Bit `n` is set if it knows the protocol with id `n`.
+    protocols,
+    /// Largest IP packet on its wire.
+    mtu,
+    /// Most queues.
+    queues,
+    /// Most slots of a send ring.
+    send_entries,
+    /// Most slots of a command ring.
+    command_entries,
+    /// Most slots of a receive ring.
+    receive_entries,
+    /// Most slots of a fill ring of small buffers.
+    small_entries,
+    /// Most slots of a fill ring of large buffers.
+    large_entries,
+    /// Most contexts.
+    contexts,
+    /// Most tags of all contexts.
+    tags,
+    /// Most connections in teardown or TIME-WAIT.
+    closing,
+    /// Most bytes of packet memory.
+    packet_memory,
+    /// Most splices.
+    splices,
+    /// Most connections handed off.
+    toe_connections,
+    /// Listening rules.
+    listeners,
+    /// Bytes for what contexts share.
+    resource_bytes,
+    /// Most regions at a time.
+    regions,
+    /// Most of them that are read-only files.
+    files,
+    /// Most bytes of memory that the NIC may write to, in all regions.
+    writable_bytes,
+    /// Most bytes of all regions.
+    mapped_bytes,
 }
 
 /// What the NIC answers.
@@ -156,6 +248,10 @@ pub(crate) enum Answer {
     Registered,
     /// So many connections are unfinished.
     Unfinished(u64),
+    /// A word of the identity, and how many words that has.
+    Identity { word: u64, words: u64 },
+    /// The function will have these features.
+    Agreed,
     /// It was not done.
     Refused(Refusal),
 }
@@ -197,7 +293,26 @@ pub enum Refusal {
     /// The request is malformed, or comes at a wrong time.
     #[error("the NIC does not understand the request")]
     Meaningless,
+    /// It has not all of the features.
+    #[error("the NIC does not offer {0}")]
+    Features(Features),
 }
+
+/// Names of the refusals, from 1 on.
+#[cfg(test)]
+pub(crate) const REFUSALS: [&str; 11] = [
+    "Version",
+    "Busy",
+    "Draining",
+    "BadConfig",
+    "BadMemory",
+    "BadFile",
+    "NotEmpty",
+    "TooMany",
+    "NoRoom",
+    "Meaningless",
+    "Features",
+];
 
 const DONE: u64 = 0;
 
@@ -207,6 +322,12 @@ impl Answer {
             Answer::SetUp { mac, mtu } => (DONE, [number(mac), mtu.into()]),
             Answer::Registered => (DONE, [0, 0]),
             Answer::Unfinished(count) => (DONE, [count, 0]),
+            Answer::Identity { word, words } => (DONE, [word, words]),
+            Answer::Agreed => (DONE, [0, 0]),
+            Answer::Refused(Refusal::Features(missing)) => {
+                let refusal = Refusal::Features(missing);
+                (refusal.code(), [VERSION.into(), missing.bits()])
+            }
             Answer::Refused(refusal) => (refusal.code(), [VERSION.into(), 0]),
         };
         bytes_of(&[MAGIC | u64::from(VERSION), code, values[0], values[1]])
@@ -219,7 +340,7 @@ impl Answer {
             return None;
         }
         if code != DONE {
-            return Refusal::of(code, magic as u32).map(Answer::Refused);
+            return Refusal::of(code, magic as u32, second).map(Answer::Refused);
         }
         Some(match to {
             Request::SetUp(_) => Answer::SetUp {
@@ -228,12 +349,17 @@ impl Answer {
             },
             Request::Register(_) | Request::Unregister(_) => Answer::Registered,
             Request::Unfinished => Answer::Unfinished(first),
+            Request::Identify(_) => Answer::Identity {
+                word: first,
+                words: second,
+            },
+            Request::Features(_) => Answer::Agreed,
         })
     }
 }
 
 impl Refusal {
-    const ALL: [Refusal; 10] = [
+    pub(crate) const ALL: [Refusal; 11] = [
         Refusal::Version(VERSION),
         Refusal::Busy,
         Refusal::Draining,
@@ -244,6 +370,7 @@ impl Refusal {
         Refusal::TooMany,
         Refusal::NoRoom,
         Refusal::Meaningless,
+        Refusal::Features(Features::NONE),
     ];
 
     fn code(self) -> u64 {
@@ -252,11 +379,12 @@ impl Refusal {
         at.map_or(0, |at| at as u64 + 1)
     }
 
-    /// `version` is that of the NIC.
-    fn of(code: u64, version: u32) -> Option<Refusal> {
+    /// `version` is that of the NIC, `missing` the features that it has not.
+    fn of(code: u64, version: u32, missing: u64) -> Option<Refusal> {
         let at = usize::try_from(code).ok()?.checked_sub(1)?;
         Some(match Refusal::ALL.get(at)? {
             Refusal::Version(_) => Refusal::Version(version),
+            Refusal::Features(_) => Refusal::Features(Features::from_bits(missing)),
             other => *other,
         })
     }

@@ -146,6 +146,9 @@ impl Server {
     pub fn poll(&mut self, nic: &mut Nic) {
         for message in self.mailbox.take() {
             match (message, &self.host) {
+                (Message::Identify(replies), _) => {
+                    answer(&replies, Reply::Identity(nic.identity()))
+                }
                 (Message::Attach(offer), _) => self.attach(nic, *offer),
                 (Message::CountUnfinished, Some(host)) => {
                     let count = nic.unfinished_teardowns_of(host.function);

@@ -4,4 +4,6 @@ mod hostile;
 mod life;
 mod memory;
 mod messages;
+mod negotiation;
 mod rig;
+mod specification;

@@ -83,7 +83,11 @@ impl CryptoInfo {
             version: bytes[0],
             algorithm: bytes[1],
         };
-        if bytes[2..8].iter().chain(&bytes[60..]).any(|byte| *byte != 0) {
+        if bytes[2..8]
+            .iter()
+            .chain(&bytes[60..])
+            .any(|byte| *byte != 0)
+        {
             return Err(invalid);
         }
         let mut info = CryptoInfo {

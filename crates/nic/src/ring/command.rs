@@ -16,6 +16,7 @@ use super::region::Slice;
 use super::send::{InnerPlace, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify};
 use super::spsc::{Consumer, Ring};
 use super::toe::{self, ToeId, ToeRequest};
+use crate::features::Features;
 
 /// A packet to send; its slices are in the [`Gather`] that was filled along with it.
 #[derive(Debug, Clone)]
@@ -106,13 +107,23 @@ pub(crate) struct Taken {
 #[derive(Debug)]
 pub(crate) struct SendConsumer {
     ring: Consumer<SLOT_WORDS>,
+    /// Bit `n` is set if the function may use opcode `n`.
+    allowed: u64,
 }
 
 impl SendConsumer {
     /// `None` unless the ring is empty.
-    pub(super) fn resume(block: &Arc<Block>, at: usize, entries: u32) -> Option<Self> {
+    pub(super) fn resume(
+        block: &Arc<Block>,
+        at: usize,
+        entries: u32,
+        features: Features,
+    ) -> Option<Self> {
         let ring = Consumer::resume(Ring::new(Arc::clone(block), at, entries))?;
-        Some(SendConsumer { ring })
+        let allowed = Form::all()
+            .filter(|form| form.is_allowed(features))
+            .fold(0, |allowed, form| allowed | 1 << form.layout.opcode);
+        Some(SendConsumer { ring, allowed })
     }
 
     /// Whether a descriptor waits.
@@ -187,6 +198,9 @@ impl SendConsumer {
             layout::Continuation::OPCODE => return Err(ErrorCode::BadOpcode),
             opcode => Form::of(opcode).ok_or(ErrorCode::BadOpcode)?,
         };
+        if self.allowed >> head.opcode & 1 == 0 {
+            return Err(ErrorCode::Unsupported);
+        }
         let rest = words_in_use(form, head, words)? - 8;
         self.ring.read_from(8, &mut words[8..8 + rest]);
         *bytes += rest as u32 * 8;

@@ -12,12 +12,15 @@ use super::region::{Region, RegionId};
 use super::regions::{DeviceRegions, Regions, RegisterError};
 use super::send::SendProducer;
 use super::spsc::ring_words;
+use crate::features::Features;
 
 /// Size and quotas of a function. The device keeps its own copy; nothing of it is read from shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FunctionConfig {
     /// Its address on the switch.
     pub mac: MacAddr,
+    /// Parts of the device that it may use.
+    pub features: Features,
     /// Queues, each with its own rings: 1 to 64.
     pub queues: u16,
     /// Slots of a send ring, a power of two.
@@ -54,6 +57,7 @@ impl FunctionConfig {
     pub fn new(mac: MacAddr) -> FunctionConfig {
         FunctionConfig {
             mac,
+            features: Features::ALL,
             queues: 1,
             send_entries: 1024,
             command_entries: 1024,
@@ -283,10 +287,11 @@ impl DeviceFunction {
         config: FunctionConfig,
         regions: Arc<Regions>,
     ) -> Result<DeviceFunction, NotEmpty> {
+        let consumer = |at, entries| SendConsumer::resume(block, at, entries, config.features);
         let queue = |places: Places| {
             Some(DeviceQueue {
-                send: SendConsumer::resume(block, places.send, config.send_entries)?,
-                commands: SendConsumer::resume(block, places.commands, config.command_entries)?,
+                send: consumer(places.send, config.send_entries)?,
+                commands: consumer(places.commands, config.command_entries)?,
                 recv: RecvProducer::resume(block, places.recv, config.receive_entries)?,
                 small: FillConsumer::resume(block, places.small, config.small_entries)?,
                 large: FillConsumer::resume(block, places.large, config.large_entries)?,
@@ -307,6 +312,7 @@ impl DeviceFunction {
         DeviceFunction {
             config: FunctionConfig {
                 mac: MacAddr::ZERO,
+                features: Features::NONE,
                 queues: 0,
                 send_entries: 0,
                 command_entries: 0,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
+use nic::Features;
 use nic::ring::{Block, DeviceFunction, FunctionConfig};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -18,7 +19,7 @@ use super::mailbox::{Closed, Message, Offer, Reply, Sender};
 use super::regions::Shown;
 use crate::connection::{Connection, Ended, Framed};
 use crate::memory;
-use crate::message::{Answer, Refusal, Request};
+use crate::message::{Answer, Identity, Refusal, Request};
 use crate::threads::Place;
 
 /// How often regions are looked at that the data thread has not let go of yet.
@@ -42,10 +43,14 @@ pub(super) struct Terms {
 /// Serves a connection to its end.
 pub(super) fn run(place: &Place, terms: &Terms) {
     let mut connection = Connection::new(place.socket());
-    let Ok(first) = connection.next() else {
-        return;
+    let agreed = match agree(terms, &mut connection) {
+        Ok(agreed) => agreed,
+        Err(why) => {
+            tracing::debug!("a connection at {} ended: {why}", terms.path.display());
+            return;
+        }
     };
-    let begun = begin(terms, first);
+    let begun = agreed.and_then(|(config, rings)| begin(terms, config, rings));
     let (mut host, answer, bell) = match begun {
         Ok(begun) => begun,
         Err(refusal) => {
@@ -80,17 +85,73 @@ struct Host<'a> {
     counted: Option<Instant>,
 }
 
-/// Offers the data thread the function that a host asks for first. Gives it with the answer, and the host's end of its bell.
-fn begin(terms: &Terms, first: Framed) -> Result<(Host<'_>, Answer, OwnedFd), Refusal> {
-    let Request::SetUp(config) = first.request()? else {
-        return Err(Refusal::Meaningless);
-    };
+/// Says what there is, until the host asks for a function. Gives its settings and what came along.
+fn agree(
+    terms: &Terms,
+    connection: &mut Connection<'_>,
+) -> Result<Result<(FunctionConfig, Option<OwnedFd>), Refusal>, Ended> {
+    let (mut identity, mut features) = (None, Features::NONE);
+    loop {
+        let framed = connection.next()?;
+        let request = match framed.request() {
+            Ok(Request::SetUp(config)) => {
+                let (mac, config) = (terms.mac, FunctionConfig { features, ..config });
+                return Ok(Ok((FunctionConfig { mac, ..config }, framed.descriptor)));
+            }
+            Ok(request @ (Request::Identify(_) | Request::Features(_))) => request,
+            Ok(_) => return Ok(Err(Refusal::Meaningless)),
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let identity = match identity {
+            Some(identity) => identity,
+            None => *identity.insert(terms.identity()?),
+        };
+        let answer = match request {
+            Request::Features(asked) => {
+                let missing = asked.without(Features::from_bits(identity.features));
+                if !missing.is_empty() {
+                    return Ok(Err(Refusal::Features(missing)));
+                }
+                features = asked;
+                Answer::Agreed
+            }
+            Request::Identify(at) => {
+                let words = identity.words();
+                let word = usize::try_from(at).ok().and_then(|at| words.get(at));
+                Answer::Identity {
+                    word: word.copied().unwrap_or(0),
+                    words: words.len() as u64,
+                }
+            }
+            _ => Answer::Refused(Refusal::Meaningless),
+        };
+        connection.answer(answer, &[])?;
+    }
+}
+
+impl Terms {
+    /// What the host is told of the NIC.
+    fn identity(&self) -> Result<Identity, Ended> {
+        let (sender, replies) = sync_channel(1);
+        let sent = self.data_thread.send(Message::Identify(sender));
+        match sent.map(|()| replies.recv()) {
+            Ok(Ok(Reply::Identity(identity))) => Ok(self.limits.identity(&identity)),
+            _ => Err(Ended::Over),
+        }
+    }
+}
+
+/// Offers the data thread the function that a host asks for. Gives it with the answer, and the host's end of its bell.
+fn begin(
+    terms: &Terms,
+    config: FunctionConfig,
+    rings: Option<OwnedFd>,
+) -> Result<(Host<'_>, Answer, OwnedFd), Refusal> {
     let mac = terms.mac;
-    let config = FunctionConfig { mac, ..config };
     if config.check().is_err() || !terms.limits.allow(&config) {
         return Err(Refusal::BadConfig);
     }
-    let rings = first.descriptor.ok_or(Refusal::BadMemory)?;
+    let rings = rings.ok_or(Refusal::BadMemory)?;
     let bytes = config.block_bytes();
     if !memory::keeps(rings.as_fd(), bytes as u64) {
         return Err(Refusal::BadMemory);
@@ -188,7 +249,9 @@ impl Host<'_> {
                 return Ok(());
             }
             Ok(Request::Unfinished) => Answer::Unfinished(self.unfinished()?),
-            Ok(Request::SetUp(_)) => Answer::Refused(Refusal::Meaningless),
+            Ok(Request::SetUp(_) | Request::Identify(_) | Request::Features(_)) => {
+                Answer::Refused(Refusal::Meaningless)
+            }
             Err(refusal) => Answer::Refused(refusal),
         };
         connection.answer(answer, &[])

@@ -3,6 +3,8 @@
 use nic::ring::FunctionConfig;
 use wire::ethernet::MacAddr;
 
+use crate::message::{Identity, VERSION};
+
 /// What one host may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -42,6 +44,35 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// What a host is told of a NIC with this identity.
+    pub(super) fn identity(&self, nic: &nic::Identity) -> Identity {
+        let most = &self.config;
+        Identity {
+            version: VERSION.into(),
+            features: nic.features.bits(),
+            protocols: nic.protocols,
+            mtu: nic.mtu.into(),
+            queues: most.queues.into(),
+            send_entries: most.send_entries.into(),
+            command_entries: most.command_entries.into(),
+            receive_entries: most.receive_entries.into(),
+            small_entries: most.small_entries.into(),
+            large_entries: most.large_entries.into(),
+            contexts: most.contexts.into(),
+            tags: most.tags.into(),
+            closing: most.closing.into(),
+            packet_memory: most.packet_memory,
+            splices: most.splices.into(),
+            toe_connections: most.toe_connections.into(),
+            listeners: nic.listeners.into(),
+            resource_bytes: nic.resource_bytes,
+            regions: self.regions as u64,
+            files: self.files as u64,
+            writable_bytes: self.writable,
+            mapped_bytes: self.mapped,
+        }
+    }
+
     pub(super) fn allow(&self, config: &FunctionConfig) -> bool {
         let most = &self.config;
         config.queues <= most.queues

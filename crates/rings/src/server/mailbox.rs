@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use nic::Identity;
 use nic::ring::DeviceFunction;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};
@@ -16,6 +17,8 @@ use crate::threads::MOST_THREADS;
 /// What a host's thread asks the data thread for.
 #[derive(Debug)]
 pub(super) enum Message {
+    /// Say what the NIC offers.
+    Identify(SyncSender<Reply>),
     /// Attach a function.
     Attach(Box<Offer>),
     /// Count the connections of the attached function that the NIC has still to finish.
@@ -37,6 +40,8 @@ pub(super) struct Offer {
 /// What the data thread says to a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
+    /// What the NIC offers.
+    Identity(Identity),
     /// The NIC has the function, and its wire has this MTU.
     Attached { mtu: u16 },
     /// It does not.

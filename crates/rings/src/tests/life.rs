@@ -18,13 +18,13 @@ use crate::{Client, ConnectError, Limits, Refusal, Server};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A NIC on a thread, with a socket for each host.
-struct Process {
+pub(super) struct Process {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Process {
-    fn start(hosts: &[(PathBuf, MacAddr)], mtu: u16) -> Process {
+    pub(super) fn start(hosts: &[(PathBuf, MacAddr)], mtu: u16) -> Process {
         let bind = |(path, mac): &(PathBuf, MacAddr)| {
             Server::bind(path, *mac, Limits::default()).expect("a free path")
         };

@@ -1,3 +1,4 @@
+use nic::Features;
 use nic::ring::{FunctionConfig, RegionId};
 use wire::ethernet::MacAddr;
 
@@ -12,8 +13,14 @@ fn requests() -> Vec<Request> {
         writable: true,
     };
     vec![
-        Request::SetUp(config()),
         Request::SetUp(FunctionConfig {
+            features: Features::NONE,
+            ..config()
+        }),
+        Request::Identify(u64::MAX),
+        Request::Features(Features::ALL),
+        Request::SetUp(FunctionConfig {
+            features: Features::NONE,
             queues: 3,
             packet_memory: u64::MAX,
             ..FunctionConfig::new(MacAddr::ZERO)
@@ -71,6 +78,18 @@ fn answers_arrive_as_they_were_sent() {
         (set_up, Request::SetUp(config())),
         (Answer::Unfinished(77), Request::Unfinished),
         (Answer::Registered, Request::Unregister(RegionId(1))),
+        (
+            Answer::Identity {
+                word: u64::MAX,
+                words: 3,
+            },
+            Request::Identify(0),
+        ),
+        (Answer::Agreed, Request::Features(Features::NONE)),
+        (
+            Answer::Refused(Refusal::Features(Features::TOE)),
+            Request::Features(Features::ALL),
+        ),
         (
             Answer::Refused(Refusal::Version(crate::VERSION)),
             Request::Unfinished,

@@ -12,6 +12,7 @@ mod send;
 mod table;
 mod values;
 
+use crate::features::Features;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub(super) use image::*;
@@ -110,6 +111,29 @@ impl Form {
     /// That of this opcode.
     pub(super) fn of(opcode: u8) -> Option<&'static Form> {
         FORMS.get(usize::from(opcode.wrapping_sub(1))).copied()
+    }
+
+    /// All of them, by ascending opcode.
+    pub(super) fn all() -> impl Iterator<Item = &'static Form> {
+        FORMS.iter().copied()
+    }
+
+    /// Whether a function with these features may use it.
+    pub(super) fn is_allowed(&self, features: Features) -> bool {
+        let needed = match self.layout.opcode {
+            CreateContext::OPCODE..=ResyncResponse::OPCODE => Features::CONTEXTS,
+            InstallListener::OPCODE..=ListenerCredit::OPCODE => Features::LISTENERS,
+            Teardown::OPCODE => Features::TEARDOWNS,
+            Splice::OPCODE | Unsplice::OPCODE => Features::SPLICES,
+            // For frames of flows that the function has given away.
+            Reinject::OPCODE => (Features::LISTENERS)
+                .union(Features::TEARDOWNS)
+                .union(Features::SPLICES),
+            ToeBegin::OPCODE..=ToeResume::OPCODE => Features::TOE,
+            LoadResource::OPCODE | UnloadResource::OPCODE => Features::RESOURCES,
+            _ => return true,
+        };
+        features.intersects(needed)
     }
 
     /// Words of the descriptor.

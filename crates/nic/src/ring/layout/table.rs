@@ -184,7 +184,7 @@ pub fn constants() -> Vec<(&'static str, Vec<(String, u8)>)> {
     vec![
         ("error", named(ErrorCode::from_byte)),
         (
-            "refused",
+            "toe_refused",
             named(|reason| RefuseReason::from_bytes(reason, 0)),
         ),
         ("tcb_field", named(TcbField::from_byte)),
