@@ -1,4 +1,5 @@
 mod descriptors;
+mod example;
 mod file_systems;
 mod hostile;
 mod life;

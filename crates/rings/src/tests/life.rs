@@ -61,7 +61,7 @@ impl Drop for Process {
     }
 }
 
-struct Host {
+pub(super) struct Host {
     client: Client,
     function: HostFunction,
     region: Arc<Region>,
@@ -71,7 +71,7 @@ struct Host {
 const BUFFER: u32 = 2048;
 
 impl Host {
-    fn connect(path: &Path) -> Result<Host, ConnectError> {
+    pub(super) fn connect(path: &Path) -> Result<Host, ConnectError> {
         let (client, function) = Client::connect(path, config())?;
         let region = function.regions.allocate(1 << 20).expect("memory");
         let region = Arc::new(region);
@@ -88,7 +88,7 @@ impl Host {
         Ok(host)
     }
 
-    fn refill(&mut self) {
+    pub(super) fn refill(&mut self) {
         let queue = &mut self.function.queues[0];
         for n in 0..u64::from(queue.small.free(64)) {
             assert!(queue.small.push(Slice {
@@ -101,10 +101,14 @@ impl Host {
     }
 
     fn send(&mut self, to: MacAddr, payload: &[u8]) {
+        self.send_as(to, 0x88b5, payload);
+    }
+
+    pub(super) fn send_as(&mut self, to: MacAddr, ethertype: u16, payload: &[u8]) {
         let at = (1 << 20) - 4096;
         assert!(self.region.write(at, payload));
         let mut header = [to.0, self.function.config.mac.0].concat();
-        header.extend_from_slice(&[0x88, 0xb5]);
+        header.extend_from_slice(&ethertype.to_be_bytes());
         let slice = Slice {
             offset: at,
             len: payload.len() as u32,
@@ -125,7 +129,7 @@ impl Host {
     }
 
     /// Waits for a frame, asleep.
-    fn receive(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn receive(&mut self) -> Option<Vec<u8>> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let queue = &mut self.function.queues[0];
@@ -163,7 +167,7 @@ impl Host {
     }
 }
 
-fn hosts() -> [(PathBuf, MacAddr); 2] {
+pub(super) fn hosts() -> [(PathBuf, MacAddr); 2] {
     [1, 2].map(|number| (path(), MacAddr([2, 0, 0, 0, 0, number])))
 }
 
