@@ -2,7 +2,7 @@
 //! and bytes that tests agree on, and an allocator that counts.
 //!
 //! The crate depends on `nic`, so unit tests inside `nic` see another copy of that crate's types here. They use the modules that name
-//! none of them, all but [`bare`] and [`toe`]. A test of the NIC that needs no private item is a module of `crates/nic/tests/behaviour`,
+//! none of them, all but [`bare`], [`tap`] and [`toe`]. A test of the NIC that needs no private item is a module of `crates/nic/tests/behaviour`,
 //! one binary, and uses those as well.
 
 mod allocator;
@@ -15,6 +15,7 @@ pub mod link;
 mod pattern;
 pub mod pdus;
 pub mod records;
+pub mod tap;
 pub mod timing;
 pub mod toe;
 

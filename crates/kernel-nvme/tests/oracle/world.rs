@@ -17,8 +17,9 @@ use linux::{Config, LinuxFunction, SocketAt, SocketPhase, Sockets, State, StateC
 use nic::{FrameMeta, Nic, NicConfig, WireCapabilities};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use testkit::{frames, tap};
 use wire::ethernet::MacAddr;
-use wire::tcp::{self, CHECKSUM_OFFSET, Flags, Header};
+use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum, packet};
 
 use crate::connection::Connection;
@@ -391,28 +392,9 @@ fn segment(
     payload: &[u8],
 ) -> (Vec<u8>, FrameMeta) {
     let header = Header {
-        src_port: flow.src.1,
-        dst_port: flow.dst.1,
-        seq,
         ack,
         flags,
-        window: 1000,
-        ..Header::default()
+        ..frames::ack(flow, seq)
     };
-    let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN + payload.len()];
-    let len = payload.len() as u32;
-    let at = packet::emit_tcp_headers(&mut frame, from, to, flow, &header, len, 64);
-    frame.truncate(at + payload.len());
-    frame[at..].copy_from_slice(payload);
-    let l4 = at - tcp::HEADER_LEN;
-    wire::ipv4::fill_checksum(&mut frame[14..l4]);
-    let l4_len = (frame.len() - l4) as u32;
-    let sum = tcp::pseudo_header_sum(flow.src.0, flow.dst.0, l4_len).fold();
-    tcp::set_checksum(&mut frame[l4..], sum);
-    let meta = FrameMeta {
-        gso_size: if payload.len() > 1400 { 1400 } else { 0 },
-        needs_checksum: Some((l4 as u16, CHECKSUM_OFFSET as u16)),
-        checksum_valid: true,
-    };
-    (frame, meta)
+    tap::segment([from, to], flow, &header, payload, 1400)
 }

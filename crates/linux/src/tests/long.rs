@@ -8,11 +8,14 @@ use attachment::{Direction, Errno, Resume, Slab, SlotRef, SlotRequest};
 use l5p::tls::{ContentType, CryptoInfo, Writer};
 use nic::{FrameMeta, Nic};
 use rustix::fs::MemfdFlags;
-use wire::tcp::{Flags, Header};
+use testkit::frames;
+use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum, packet};
 
 use super::program::{CIPHERS, keys, resume};
-use super::rig::{OURS, OneSocket, PAIRS, PEER, SUPER, Socket, checked, device, flow, segment};
+use super::rig::{
+    OURS, OneSocket, PAIRS, PEER, SUPER, Socket, checked, device, flow, header, segment,
+};
 use crate::{LinuxFunction, StateConfig};
 
 const ISN: SeqNum = SeqNum(77);
@@ -118,22 +121,10 @@ impl Endless {
 
     fn acknowledge(&mut self) {
         let flow = self.flow.reversed();
-        let header = Header {
-            src_port: flow.src.1,
-            dst_port: flow.dst.1,
-            seq: SeqNum(1),
-            ack: self.next,
-            flags: Flags::ACK,
-            window: 1000,
-            ..Header::default()
-        };
-        let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN];
-        let nothing = Some(wire::checksum::Sum::of(&[]));
-        let len = packet::emit_checked_tcp_headers(
-            &mut frame, PEER, OURS, &flow, &header, 0, 64, nothing,
-        );
-        self.nic
-            .handle_frame(self.now, &frame[..len], FrameMeta::default());
+        let header = header(&flow, SeqNum(1), self.next, Flags::ACK);
+        let frame = frames::frame(PEER, OURS, &flow, &header, &[]);
+        let meta = FrameMeta::default();
+        self.nic.handle_frame(self.now, &frame, meta);
         self.nic.flush(self.now);
         while let Some((frame, meta)) = self.function.poll_frame(self.now) {
             checked(&(frame.to_vec(), meta));

@@ -10,12 +10,13 @@ use attachment::{Direction, Errno, Resume, Slab, SlotRef, SlotRequest, SocketFac
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::{FrameMeta, Nic, WireCapabilities};
 use rustix::fs::MemfdFlags;
+use testkit::frames;
 use wire::icmp::{Quoted, v4, v6};
 use wire::packet::{self, Class};
-use wire::tcp::{Flags, Header};
+use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
-use super::rig::{OURS, OneSocket, PAIRS, PEER, Socket, checked, device, flow, segment};
+use super::rig::{OURS, OneSocket, PAIRS, PEER, Socket, checked, device, flow, header, segment};
 use crate::{LinuxFunction, SocketPhase, StateConfig};
 
 pub const CIPHERS: [(Version, Algorithm); 6] = [
@@ -386,29 +387,8 @@ impl Program {
         payload: &[u8],
     ) -> (Vec<u8>, FrameMeta) {
         let flow = self.flow.reversed();
-        let header = Header {
-            src_port: flow.src.1,
-            dst_port: flow.dst.1,
-            seq: SeqNum(seq),
-            ack,
-            flags,
-            window: 1000,
-            ..Header::default()
-        };
-        let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN + payload.len()];
-        let len = payload.len() as u32;
-        let at = packet::emit_checked_tcp_headers(
-            &mut frame,
-            PEER,
-            OURS,
-            &flow,
-            &header,
-            len,
-            64,
-            Some(wire::checksum::Sum::of(payload)),
-        );
-        frame.truncate(at + payload.len());
-        frame[at..].copy_from_slice(payload);
+        let header = header(&flow, SeqNum(seq), ack, flags);
+        let frame = frames::frame(PEER, OURS, &flow, &header, payload);
         (frame, FrameMeta::default())
     }
 

@@ -13,13 +13,12 @@ use l5p::tls::{ContentType, Writer};
 use nic::Nic;
 use proptest::prelude::*;
 use rustix::fs::MemfdFlags;
+use testkit::tap;
 use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{FlowKey, SeqNum, packet};
 
 use super::program::{CIPHERS, keys};
-use super::rig::{
-    OURS, PEER, SMALL, SUPER, Socket, cases, device, emitted, finished, segment_with,
-};
+use super::rig::{OURS, PEER, SMALL, SUPER, Socket, cases, device, finished, header, segment_with};
 use crate::{LinuxFunction, SocketAt, SocketPhase, Sockets};
 
 /// What must never be on the wire.
@@ -170,19 +169,15 @@ impl World {
         payload: &[u8],
     ) {
         let val = clock.wrapping_add(self.milliseconds());
-        let header = Header {
-            src_port: flow.src.1,
-            dst_port: flow.dst.1,
-            seq,
-            ack,
-            flags,
-            window: 1000,
-            options: Options {
-                timestamps: Some(Timestamps { val, echo: 0 }),
-                ..Options::default()
-            },
+        let options = Options {
+            timestamps: Some(Timestamps { val, echo: 0 }),
+            ..Options::default()
         };
-        let frame = emitted((OURS, PEER), flow, &header, payload, 1400);
+        let header = Header {
+            options,
+            ..header(flow, seq, ack, flags)
+        };
+        let frame = tap::segment([OURS, PEER], flow, &header, payload, 1400);
         self.queue.push_back(frame);
     }
 

@@ -8,11 +8,13 @@ use std::time::Instant;
 use attachment::{Errno, SocketFacts};
 use nic::{FrameMeta, Nic, NicConfig, WireCapabilities};
 use proptest::prelude::ProptestConfig;
+pub use testkit::pattern;
+use testkit::{frames, tap};
 use wire::FlowKey;
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
 use wire::packet::{self, Parsed};
-use wire::tcp::{self, CHECKSUM_OFFSET, Flags, Header};
+use wire::tcp::{Flags, Header};
 
 use crate::{Config, LinuxFunction, SocketAt, SocketPhase, Sockets, State, StateConfig};
 
@@ -321,48 +323,17 @@ pub fn segment_with(
     payload: &[u8],
     mss: u16,
 ) -> (Vec<u8>, FrameMeta) {
-    let header = Header {
-        src_port: flow.src.1,
-        dst_port: flow.dst.1,
-        seq: SeqNum(seq),
-        ack: SeqNum(ack),
-        flags,
-        window: 1000,
-        ..Header::default()
-    };
-    emitted((from, to), flow, &header, payload, mss)
+    let header = header(flow, SeqNum(seq), SeqNum(ack), flags);
+    tap::segment([from, to], flow, &header, payload, mss)
 }
 
-/// A segment with this header.
-pub fn emitted(
-    (from, to): (MacAddr, MacAddr),
-    flow: &FlowKey,
-    header: &Header,
-    payload: &[u8],
-    mss: u16,
-) -> (Vec<u8>, FrameMeta) {
-    let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN + payload.len()];
-    let len = payload.len() as u32;
-    let at = packet::emit_tcp_headers(&mut frame, from, to, flow, header, len, 64);
-    frame.truncate(at + payload.len());
-    frame[at..].copy_from_slice(payload);
-    let l4 = at - header.len();
-    if flow.src.0.is_ipv4() {
-        wire::ipv4::fill_checksum(&mut frame[14..l4]);
+/// A header with these numbers.
+pub fn header(flow: &FlowKey, seq: SeqNum, ack: SeqNum, flags: Flags) -> Header {
+    Header {
+        ack,
+        flags,
+        ..frames::ack(flow, seq)
     }
-    let l4_len = (frame.len() - l4) as u32;
-    let sum = tcp::pseudo_header_sum(flow.src.0, flow.dst.0, l4_len).fold();
-    tcp::set_checksum(&mut frame[l4..], sum);
-    let meta = FrameMeta {
-        gso_size: if payload.len() > usize::from(mss) {
-            mss
-        } else {
-            0
-        },
-        needs_checksum: Some((l4 as u16, CHECKSUM_OFFSET as u16)),
-        checksum_valid: true,
-    };
-    (frame, meta)
 }
 
 /// The segment as a wire has it: one packet with its checksum.
@@ -380,8 +351,4 @@ pub fn checked(frame: &(Vec<u8>, FrameMeta)) -> (Parsed, Vec<u8>) {
     let parsed = packet::parse(&bytes).unwrap();
     assert!(parsed.verify_checksums(&bytes), "{parsed:?}");
     (parsed, parsed.payload(&bytes).to_vec())
-}
-
-pub fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
 }

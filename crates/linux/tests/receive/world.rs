@@ -11,9 +11,10 @@ use std::time::Instant;
 use attachment::{Answer, Direction, Errno, Examine, SlotRequest, SocketFacts};
 use linux::{Config, LinuxFunction, SocketAt, SocketPhase, Sockets, State, StateConfig};
 use nic::{FrameMeta, Nic, NicConfig};
+use testkit::frames;
 use wire::ethernet::MacAddr;
 use wire::packet;
-use wire::tcp::{self, Flags, Header};
+use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum};
 
 const OURS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -124,20 +125,17 @@ impl World {
     /// Linux's handshake with the peer.
     fn open(&mut self) {
         let (ours, theirs) = (SeqNum(0), self.base - 1);
+        let out = self.flow.reversed();
         let from_linux = |flags, seq, ack| Header {
-            src_port: self.flow.dst.1,
-            dst_port: self.flow.src.1,
-            seq,
             ack,
             flags,
-            window: 1000,
-            ..Header::default()
+            ..frames::ack(&out, seq)
         };
         let syn = from_linux(Flags::SYN, ours, SeqNum(0));
         let ack = from_linux(Flags::ACK, ours + 1, self.base);
         let syn_ack = segment(&self.flow, theirs, Flags::SYN.union(Flags::ACK), &[]);
         let meta = FrameMeta::default();
-        let sent = |header: &Header| emit((OURS, PEER), &self.flow.reversed(), header, &[]);
+        let sent = |header: &Header| frames::frame(OURS, PEER, &out, header, &[]);
         let (syn, ack) = (sent(&syn), sent(&ack));
         self.function.handle_frame(self.now, &syn, meta);
         self.nic.handle_frame(self.now, &syn_ack, meta);
@@ -228,15 +226,12 @@ impl World {
         }
         if !self.random().is_multiple_of(3) {
             let ack = self.base + self.queue.next as u32;
+            let out = self.flow.reversed();
             let header = Header {
-                src_port: self.flow.dst.1,
-                dst_port: self.flow.src.1,
                 ack,
-                flags: Flags::ACK,
-                window: 1000,
-                ..Header::default()
+                ..frames::ack(&out, SeqNum(0))
             };
-            let frame = emit((OURS, PEER), &self.flow.reversed(), &header, &[]);
+            let frame = frames::frame(OURS, PEER, &out, &header, &[]);
             self.function
                 .handle_frame(self.now, &frame, FrameMeta::default());
         }
@@ -315,30 +310,9 @@ fn device(now: Instant, state: &State, sockets: &OneSocket) -> (Nic, LinuxFuncti
 
 fn segment(flow: &FlowKey, seq: SeqNum, flags: Flags, payload: &[u8]) -> Vec<u8> {
     let header = Header {
-        src_port: flow.src.1,
-        dst_port: flow.dst.1,
-        seq,
         ack: SeqNum(1),
         flags,
-        window: 1000,
-        ..Header::default()
+        ..frames::ack(flow, seq)
     };
-    emit((PEER, OURS), flow, &header, payload)
-}
-
-fn emit(
-    (from, to): (MacAddr, MacAddr),
-    flow: &FlowKey,
-    header: &Header,
-    payload: &[u8],
-) -> Vec<u8> {
-    let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN + payload.len()];
-    let len = payload.len() as u32;
-    let at = packet::emit_tcp_headers(&mut frame, from, to, flow, header, len, 64);
-    frame.truncate(at + payload.len());
-    frame[at..].copy_from_slice(payload);
-    let l4 = at - tcp::HEADER_LEN;
-    wire::ipv4::fill_checksum(&mut frame[14..l4]);
-    tcp::fill_checksum(flow.src.0, flow.dst.0, &mut frame[l4..]);
-    frame
+    frames::frame(PEER, OURS, flow, &header, payload)
 }
