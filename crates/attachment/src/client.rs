@@ -109,7 +109,8 @@ impl Client {
     /// As for [`set_keys`](Self::set_keys), and `ENOENT` for a direction that has no keys.
     pub fn stop(
         &mut self,
-        (slot, number): (SlotId, u32),
+        slot: SlotId,
+        number: u32,
         direction: Direction,
         socket: BorrowedFd<'_>,
     ) -> Result<SeqNum, ClientError> {

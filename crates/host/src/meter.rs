@@ -83,15 +83,6 @@ impl Meter {
             .map(|component| (component.name(), self.cycles(component)))
     }
 
-    /// Cycles of every component but [`Component::App`] and [`Component::Idle`]: what the stack took.
-    pub fn stack_cycles(&self) -> u64 {
-        use Component::{Copy, Driver, L5, Tcp};
-        [Copy, L5, Tcp, Driver]
-            .into_iter()
-            .map(|component| self.cycles(component))
-            .sum()
-    }
-
     /// Starts a component; gives the one that was on.
     #[inline]
     pub fn switch(&mut self, to: Component) -> Component {

@@ -331,7 +331,7 @@ pub(crate) fn stop(
 ) -> Result<SeqNum, Failure> {
     let mut state = lock();
     let number = next_request(name, direction)?;
-    let stopped = state.ask(|client, slab| client.stop((name.on(slab), number), direction, fd));
+    let stopped = state.ask(|client, slab| client.stop(name.on(slab), number, direction, fd));
     revoked_if_lost(stopped, name, direction)
 }
 

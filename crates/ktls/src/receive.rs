@@ -16,7 +16,7 @@ interpose! {
     fn read(fd: c_int, room: *mut c_void, len: size_t) -> ssize_t {
         match reader(fd) {
             // SAFETY: the caller's room.
-            Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), 0) }),
+            Some(session) => answer::count(unsafe { receive_one(&session, fd, room, len, 0) }),
             None => next(fd, room, len),
         }
     }
@@ -25,7 +25,7 @@ interpose! {
         match reader(fd) {
             Some(session) if len <= there => {
                 // SAFETY: the caller's room, as far as it is there.
-                let received = unsafe { receive_one(&session, fd, (room, len), 0) };
+                let received = unsafe { receive_one(&session, fd, room, len, 0) };
                 answer::count(received)
             }
             _ => next(fd, room, len, there),
@@ -35,7 +35,7 @@ interpose! {
     fn recv(fd: c_int, room: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
         match reader(fd) {
             // SAFETY: the caller's room.
-            Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), flags) }),
+            Some(session) => answer::count(unsafe { receive_one(&session, fd, room, len, flags) }),
             None => next(fd, room, len, flags),
         }
     }
@@ -44,7 +44,7 @@ interpose! {
         match reader(fd) {
             Some(session) if len <= there => {
                 // SAFETY: the caller's room, as far as it is there.
-                let received = unsafe { receive_one(&session, fd, (room, len), flags) };
+                let received = unsafe { receive_one(&session, fd, room, len, flags) };
                 answer::count(received)
             }
             _ => next(fd, room, len, there, flags),
@@ -60,7 +60,7 @@ interpose! {
                     if let Some(from_len) = from_len.as_mut() {
                         *from_len = 0;
                     }
-                    answer::count(receive_one(&session, fd, (room, len), flags))
+                    answer::count(receive_one(&session, fd, room, len, flags))
                 }
             }
             None => next(fd, room, len, flags, from, from_len),
@@ -173,7 +173,8 @@ fn reader(fd: c_int) -> Option<Arc<Session>> {
 unsafe fn receive_one(
     session: &Arc<Session>,
     fd: c_int,
-    (room, len): (*mut c_void, usize),
+    room: *mut c_void,
+    len: usize,
     flags: c_int,
 ) -> Result<usize, Errno> {
     // SAFETY: the caller's word.

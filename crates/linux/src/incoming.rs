@@ -156,7 +156,7 @@ impl LinuxFunction {
         let counters = &mut self.counters;
         let rings = &mut self.rings;
         self.pdus
-            .admit(frame, segment, (packet, parts), counters, rings)
+            .admit(frame, segment, packet, parts, counters, rings)
             && self.receive.admit(frame, segment, context, counters, rings)
     }
 }

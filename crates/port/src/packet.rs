@@ -165,7 +165,7 @@ impl Packet {
 
     /// Gives the kernel a frame whose head, behind its header, is in the first `front` bytes from `at` on of `outgoing`. `false`: it has no
     /// memory for it now.
-    fn send_parts(&mut self, (at, front): (usize, usize), parts: &Parts<'_>) -> io::Result<bool> {
+    fn send_parts(&mut self, at: usize, front: usize, parts: &Parts<'_>) -> io::Result<bool> {
         loop {
             match parts.write(&self.socket, &self.outgoing[at..at + front]) {
                 Ok(len) => {
@@ -241,7 +241,7 @@ impl Port for Packet {
                 continue;
             }
             // It is sent by itself, behind those that are queued.
-            if self.flush(now)? && self.send_parts((used, front), &parts)? {
+            if self.flush(now)? && self.send_parts(used, front, &parts)? {
                 used = 0;
                 continue;
             }

@@ -166,13 +166,6 @@ pub fn update_u16(checksum: u16, old: u16, new: u16) -> u16 {
     (Sum::of_u16(!checksum) + Sum::of_u16(!old) + Sum::of_u16(new)).finish()
 }
 
-/// A checksum field's new value after the 32-bit field `old`, at an even offset, became `new`.
-#[inline]
-#[must_use]
-pub fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
-    (Sum::of_u16(!checksum) + Sum::of_u32(!old) + Sum::of_u32(new)).finish()
-}
-
 const BLOCK: usize = 64;
 
 /// Adds eight words, each with the carry of the one before: the compiler makes a chain of add-with-carry

@@ -120,7 +120,7 @@ fn a_refusal_is_told_from_a_nic_that_has_gone() {
         index: 0,
         generation: 1,
     };
-    let stopped = client.stop((slot, 0), Direction::Receive, socket.as_fd());
+    let stopped = client.stop(slot, 0, Direction::Receive, socket.as_fd());
     assert_eq!(stopped, Err(ClientError::Refused(Errno::NODEV)));
 
     let (mut client, nic) = pair(|_| panic!("the NIC dies"));

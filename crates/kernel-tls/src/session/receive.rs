@@ -127,7 +127,7 @@ impl Session {
             if len == 0 {
                 return Ok(Step::Enough);
             }
-            self.take_in(fd, receiving, target, (&mut seen[..len], control, flags))
+            self.take_in(fd, receiving, target, &mut seen[..len], control, flags)
         })
     }
 
@@ -137,7 +137,9 @@ impl Session {
         fd: BorrowedFd<'_>,
         receiving: &mut LockedReceiving<'_>,
         target: &mut Target<'_, '_>,
-        (seen, control, flags): (&mut [u8], bool, i32),
+        seen: &mut [u8],
+        control: bool,
+        flags: i32,
     ) -> Result<Step, Errno> {
         let peeks = flags & libc::MSG_PEEK != 0;
         let mut done = 0;

@@ -73,7 +73,7 @@ impl Decoder {
         let (mut used, mut made) = (0, 0);
         loop {
             let before = (used, made);
-            self.step(input, output, (&mut used, &mut made))?;
+            self.step(input, output, &mut used, &mut made)?;
             let is_done = used == input.len() && made < output.len();
             if made == output.len() || is_done {
                 return Ok((used, made));
@@ -88,7 +88,8 @@ impl Decoder {
         &mut self,
         input: &[u8],
         output: &mut [u8],
-        (used, made): (&mut usize, &mut usize),
+        used: &mut usize,
+        made: &mut usize,
     ) -> Result<(), Damaged> {
         let (input, output) = (&input[*used..], &mut output[*made..]);
         match &mut self.kind {

@@ -251,7 +251,7 @@ impl Offload {
         };
         let mut info = info.clone();
         info.sequence = first_index;
-        let context = create(&mut self.contexts, (index, key), start, &info, env)?;
+        let context = create(&mut self.contexts, index, key, start, &info, env)?;
         let cipher = (info.version, info.algorithm);
         let records = Records {
             cipher,
@@ -395,7 +395,8 @@ impl Offload {
 /// A context that makes the records of the connection with this index and flow, from `tcpsn` on.
 pub(super) fn create(
     contexts: &mut Quota,
-    (index, flow): (u32, FlowKey),
+    index: u32,
+    flow: FlowKey,
     tcpsn: SeqNum,
     info: &CryptoInfo,
     env: &mut DriverEnv<'_>,

@@ -113,7 +113,8 @@ impl<'a> Segment<'a> {
 /// Posts what brings a context to `resume`, inside of `message`, whose bytes before that are in `prefix`, if there is room for a packet of so many slices
 /// behind it.
 pub(super) fn recover(
-    (context, resume): (ContextId, SeqNum),
+    context: ContextId,
+    resume: SeqNum,
     message: MsgState,
     prefix: &[Slice],
     slices: usize,

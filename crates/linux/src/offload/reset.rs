@@ -62,7 +62,7 @@ impl Offload {
             ..Header::default()
         };
         let (from, to) = macs(frame);
-        post(emit((from, to), parsed.flow, &header, false), env);
+        post(emit(from, to, parsed.flow, &header, false), env);
     }
 }
 
@@ -85,20 +85,15 @@ fn reset_for(parsed: &Parsed, frame: &[u8], is_checked: bool) -> Answered {
         ..Header::default()
     };
     let (from, to) = macs(frame);
-    emit((to, from), flow, &header, is_checked)
+    emit(to, from, flow, &header, is_checked)
 }
 
-fn emit(
-    (from, to): (MacAddr, MacAddr),
-    flow: FlowKey,
-    header: &Header,
-    is_checked: bool,
-) -> Answered {
+fn emit(from: MacAddr, to: MacAddr, flow: FlowKey, header: &Header, is_checked: bool) -> Answered {
     Answered::new(|buffer| match is_checked {
         true => {
             let nothing = Some(Sum::of(&[]));
             let emit = packet::emit_checked_tcp_headers;
-            emit(buffer, from, to, &flow, header, 0, HOP_LIMIT, nothing)
+            emit(buffer, [from, to], &flow, header, 0, HOP_LIMIT, nothing)
         }
         false => packet::emit_tcp_headers(buffer, from, to, &flow, header, 0, HOP_LIMIT),
     })

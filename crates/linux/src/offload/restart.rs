@@ -248,7 +248,7 @@ impl Offload {
         let boundary = records.stream.boundary();
         let mut info = info.clone();
         info.sequence = boundary.index;
-        let context = create(&mut self.contexts, (index, key), boundary.tcpsn, &info, env)?;
+        let context = create(&mut self.contexts, index, key, boundary.tcpsn, &info, env)?;
         records.context = Some(context);
         records.expected = Some(boundary.tcpsn);
         flow.sent = flow.sent.max(facts.write.min(records.stream.end()));

@@ -322,7 +322,7 @@ impl Offload {
                 if stream.gather(&self.arena, message.start, before, usize::MAX, prefix) != before {
                     return Err(Withheld::Gap);
                 }
-                super::post::recover((context, from), message, prefix, slices.len(), env)?;
+                super::post::recover(context, from, message, prefix, slices.len(), env)?;
                 records.expected = Some(from);
             }
             segment.post(from..from + len, slices, Some(context), env)?;

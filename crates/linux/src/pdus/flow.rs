@@ -10,6 +10,7 @@ use wire::{FlowKey, SeqNum};
 
 use super::passed::Forwarded;
 use crate::following::{Followed, Following};
+use crate::tracking::Located;
 
 /// The state of one connection.
 #[derive(Debug)]
@@ -67,16 +68,16 @@ pub(super) struct Admitted {
 
 impl Flow {
     pub(super) fn new(
-        (key, cookie, slot): (FlowKey, u64, SlotRef),
-        tenant: u32,
+        located: &Located,
+        slot: SlotRef,
         parameters: Parameters,
-        (region, memory_len): (RegionId, u64),
-        next: SeqNum,
+        region: RegionId,
+        memory_len: u64,
     ) -> Flow {
         Flow {
-            key,
-            cookie,
-            tenant,
+            key: located.flow,
+            cookie: located.cookie,
+            tenant: located.tenant,
             slot,
             parameters,
             region,
@@ -86,7 +87,7 @@ impl Flow {
             asking: Asking::default(),
             writer: Writer::default(),
             tags: vec![Tag::default(); usize::from(parameters.commands)],
-            passed: Forwarded::new(next),
+            passed: Forwarded::new(located.receive_next),
         }
     }
 

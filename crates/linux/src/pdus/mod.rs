@@ -141,9 +141,7 @@ impl Pdus {
         }
         let region = self.use_memory(memory)?;
         self.shares.force(facts.tenant, 1);
-        let names = (facts.flow, facts.cookie, slot.clone());
-        let place = (region, memory.len() as u64);
-        let flow = Flow::new(names, facts.tenant, parameters, place, facts.receive_next);
+        let flow = Flow::new(facts, slot.clone(), parameters, region, memory.len() as u64);
         self.flows.insert(key, flow);
         self.by_slot.insert(slot.place(), key);
         // Nothing of the stream has come that the device does not see.
@@ -286,7 +284,8 @@ impl Pdus {
         &mut self,
         frame: &mut [u8],
         parsed: &Parsed,
-        (packet, parts): (&Packet, &[PlacedPart]),
+        packet: &Packet,
+        parts: &[PlacedPart],
         counters: &mut Counters,
         rings: &mut Rings,
     ) -> bool {

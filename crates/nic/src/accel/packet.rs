@@ -61,7 +61,15 @@ pub(super) fn write(
     let payload = &mut out[at..len];
     fill(payload)?;
     let sum = (!leave).then(|| Sum::of(payload));
-    emit_checked_tcp_headers(out, source, hop, flow, header, payload_len, hop_limit, sum);
+    emit_checked_tcp_headers(
+        out,
+        [source, hop],
+        flow,
+        header,
+        payload_len,
+        hop_limit,
+        sum,
+    );
     let meta = FrameMeta {
         gso_size: if cut { gso_size } else { 0 },
         needs_checksum: leave.then_some((l4 as u16, CHECKSUM_OFFSET as u16)),

@@ -41,7 +41,7 @@ pub fn emit_tcp_headers(
     l4_offset + header.emit(&mut buffer[l4_offset..])
 }
 
-/// As [`emit_tcp_headers`], with checksums. They are made from the numbers: to read again what was just written in other pieces
+/// As [`emit_tcp_headers`], with checksums, between the stations `macs`: source and destination. They are made from the numbers: to read again what was just written in other pieces
 /// takes longer than to write it.
 ///
 /// `payload` is the sum of the payload, which may be elsewhere; `None` for a TCP checksum that a port is to finish, of the pseudo header
@@ -50,11 +50,9 @@ pub fn emit_tcp_headers(
 /// # Panics
 /// As [`emit_tcp_headers`].
 #[inline]
-#[allow(clippy::too_many_arguments)] // those of `emit_tcp_headers`
 pub fn emit_checked_tcp_headers(
     buffer: &mut [u8],
-    eth_src: MacAddr,
-    eth_dst: MacAddr,
+    macs: [MacAddr; 2],
     flow: &FlowKey,
     header: &tcp::Header,
     payload_len: u32,
@@ -68,7 +66,7 @@ pub fn emit_checked_tcp_headers(
         hop_limit,
     };
     let l4_len = header.len() as u32 + payload_len;
-    let l4_offset = emit_headers_below(buffer, eth_src, eth_dst, &ip, l4_len, true);
+    let l4_offset = emit_headers_below(buffer, macs[0], macs[1], &ip, l4_len, true);
     let pseudo = tcp::pseudo_header_sum(ip.src, ip.dst, l4_len);
     let checksum = match payload {
         Some(payload) => (pseudo + header.sum() + payload).finish(),

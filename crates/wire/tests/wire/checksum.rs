@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use wire::checksum::{Sum, update_u16, update_u32};
+use wire::checksum::{Sum, update_u16};
 
 /// RFC 1071 §4.1, word by word.
 fn reference(bytes: &[u8]) -> u16 {
@@ -67,7 +67,6 @@ proptest! {
         mut bytes in proptest::collection::vec(any::<u8>(), 20..100),
         at in 0usize..8,
         new16: u16,
-        new32: u32,
     ) {
         // A byte that is never zero: over nothing but zeroes 0 and 0xffff would both be right.
         bytes[19] |= 1;
@@ -75,11 +74,6 @@ proptest! {
         let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         let updated = update_u16(reference(&bytes), old, new16);
         bytes[at..at + 2].copy_from_slice(&new16.to_be_bytes());
-        prop_assert_eq!(updated, reference(&bytes));
-
-        let old = u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
-        let updated = update_u32(reference(&bytes), old, new32);
-        bytes[at..at + 4].copy_from_slice(&new32.to_be_bytes());
         prop_assert_eq!(updated, reference(&bytes));
     }
 }

@@ -235,11 +235,11 @@ proptest! {
         let right = frame(&flow, &header, &payload);
         let mut bytes = vec![0xa5; MAX_TCP_HEADERS_LEN];
         let (len, sum) = (payload.len() as u32, Some(Sum::of(&payload)));
-        let at = packet::emit_checked_tcp_headers(&mut bytes, SRC, DST, &flow, &header, len, 64, sum);
+        let at = packet::emit_checked_tcp_headers(&mut bytes, [SRC, DST], &flow, &header, len, 64, sum);
         bytes.truncate(at);
         prop_assert_eq!(&bytes, &right[..at]);
         // Left to a port: what virtio's `NEEDS_CSUM` begins with.
-        let at = packet::emit_checked_tcp_headers(&mut bytes, SRC, DST, &flow, &header, len, 64, None);
+        let at = packet::emit_checked_tcp_headers(&mut bytes, [SRC, DST], &flow, &header, len, 64, None);
         let l4 = at - header.len();
         let mut whole = bytes[..at].to_vec();
         whole.extend(&payload);

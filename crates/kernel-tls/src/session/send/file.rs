@@ -74,7 +74,7 @@ impl Session {
             if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
                 let left = (stat.st_size as u64).saturating_sub(from);
                 let count = count.min(usize::try_from(left).unwrap_or(usize::MAX));
-                let sent = match self.send_mapped(fd, (source.file, &stat), from, count) {
+                let sent = match self.send_mapped(fd, source.file, &stat, from, count) {
                     Ok(sent) => sent,
                     Err(Unsent::Socket(error)) => return Err(error),
                     Err(Unsent::Memory) => 0,
@@ -201,7 +201,8 @@ impl Session {
     fn send_mapped(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
-        (file, stat): (BorrowedFd<'_>, &Stat),
+        file: BorrowedFd<'_>,
+        stat: &Stat,
         from: u64,
         count: usize,
     ) -> Result<usize, Unsent> {
@@ -291,7 +292,7 @@ impl Session {
         let mut pieces = Vec::new();
         part.put_pieces(&frame, framing, &mut pieces);
         match socket::send_pieces(frame.batch.permit(), fd, &pieces, 0) {
-            Ok(sent) => self.record_sent(fd, epoch, &frame, part, (framing, sent)),
+            Ok(sent) => self.record_sent(fd, epoch, &frame, part, framing, sent),
             Err(Errno::FAULT) => Err(Unsent::Memory),
             Err(error) => Err(Unsent::Socket(error)),
         }
@@ -321,7 +322,7 @@ impl Session {
             }
             match pipe.empty_into(frame.batch.permit(), fd, put) {
                 Ok(sent) => (
-                    self.record_sent(fd, epoch, &frame, part, (framing, sent)),
+                    self.record_sent(fd, epoch, &frame, part, framing, sent),
                     put - sent,
                 ),
                 Err(error) => (Err(Unsent::Socket(error)), put),
@@ -338,7 +339,8 @@ impl Session {
         state: &mut DeviceEpoch<'_>,
         frame: &Frame<'_>,
         part: &Part<'_>,
-        (framing, sent): (&[u8], usize),
+        framing: &[u8],
+        sent: usize,
     ) -> Result<usize, Unsent> {
         let (front, framing) = framing.split_at(frame.front_len());
         let Some(sent) = took_front(state, frame, front, sent) else {
@@ -349,7 +351,7 @@ impl Session {
         let rest = batch.len_of(begun) - sent;
         let mut accepted = batch.content_of(begun);
         if rest > 0 {
-            let missing = fill_rest(state, batch, part, begun - 1, (framing, rest));
+            let missing = fill_rest(state, batch, part, begun - 1, framing, rest);
             if missing > 0 && !batch.can_pad() {
                 // The file has become shorter than the header says, which is out.
                 socket::reset(fd);

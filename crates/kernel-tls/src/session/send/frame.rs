@@ -137,7 +137,8 @@ pub(super) fn fill_rest(
     batch: &Batch<'_>,
     part: &Part<'_>,
     record: usize,
-    (framing, rest): (&[u8], usize),
+    framing: &[u8],
+    rest: usize,
 ) -> usize {
     let content = batch.content_range(record);
     let trailer = match record + 1 == batch.records() {
