@@ -80,9 +80,15 @@ fn no_call_of_another_thread_is_disturbed_by_a_look() {
         let (ours, mut theirs) = pair("127.0.0.1:0");
         let first = linux.examine(ours.as_fd(), 0).unwrap();
         // More than there is room for: there is always something in both queues.
+        // Buffers of a given size do not grow; Linux still makes room for a moment by what it moves.
+        rustix::net::sockopt::set_socket_send_buffer_size(&ours, 64 << 10).unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&theirs, 64 << 10).unwrap();
         ours.set_nonblocking(true).unwrap();
         theirs.write_all(&[2; 50_000]).unwrap();
-        while (&ours).write(&[1; 4096]).is_ok() {}
+        while (&ours).write(&[1; 10]).is_ok() {
+            while (&ours).write(&[1; 4096]).is_ok() {}
+            std::thread::sleep(Duration::from_millis(20));
+        }
         std::thread::scope(|scope| {
             let calls = scope.spawn(|| {
                 let mut bytes = [0; 10];
