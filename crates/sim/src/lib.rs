@@ -19,6 +19,7 @@
     reason = "a run has one error, which says all of how it was made"
 )]
 
+mod assembly;
 pub mod blocks;
 pub mod connections;
 pub mod disks;

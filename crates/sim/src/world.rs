@@ -10,7 +10,7 @@ use port::impair::{Impairment, Impairments};
 use wire::ethernet::MacAddr;
 
 mod config;
-mod exchange;
+pub(crate) mod exchange;
 mod turns;
 mod wires;
 
@@ -264,6 +264,15 @@ impl World {
             moved = true;
         }
         moved
+    }
+
+    /// Lets time go by with all that falls due before its end.
+    pub(crate) fn settle_until(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.settle();
+            self.advance_to(end);
+        }
     }
 
     /// Runs until `done`, for `limit` of virtual time at most. Answers whether it came to be.

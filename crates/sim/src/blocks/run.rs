@@ -18,6 +18,7 @@ use super::model::{Expected, Model};
 use super::scenario::{BLOCK, Command, Scenario};
 use crate::lending::Lender;
 use crate::storage::{NSID, SharedKey, Storage, StorageConfig, poll_initiator};
+use crate::world::exchange::find_counter;
 use crate::{Lending, NodeConfig, World, WorldConfig};
 
 /// What the NICs do.
@@ -135,8 +136,7 @@ impl Outcome {
     /// # Panics
     /// When there is none of that name.
     pub fn counter(&self, node: usize, name: &str) -> u64 {
-        let found = self.nic[node].iter().find(|(known, _)| *known == name);
-        found.unwrap_or_else(|| panic!("no counter {name}")).1
+        find_counter(self.nic[node].iter().copied(), name)
     }
 }
 
@@ -229,11 +229,7 @@ impl<'a> Run<'a> {
             nodes: nodes.into(),
             ..WorldConfig::default()
         });
-        let begin = world.now() + start;
-        while world.now() < begin {
-            world.settle();
-            world.advance_to(begin);
-        }
+        world.settle_until(start);
         let wrapped = Rc::<Cell<u64>>::default();
         let count = Rc::clone(&wrapped);
         world.observe(move |_, frame| {

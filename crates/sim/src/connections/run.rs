@@ -17,6 +17,7 @@ use super::watch::{Watch, Wrong};
 use super::{Door, Help, Life, Scenario};
 use crate::lending::Lender;
 use crate::oracle::{Family, Side};
+use crate::world::exchange::find_counter;
 use crate::{NodeConfig, World, WorldConfig};
 
 /// Virtual time that a run may take: many times the longest retransmission timeout.
@@ -79,9 +80,8 @@ impl Outcome {
     /// # Panics
     /// When there is none of that name.
     pub fn counter(&self, node: usize, name: &str) -> u64 {
-        let mut all = self.nic[node].iter().chain(&self.host[node]);
-        let found = all.find(|(known, _)| *known == name);
-        found.unwrap_or_else(|| panic!("no counter {name}")).1
+        let all = self.nic[node].iter().chain(&self.host[node]);
+        find_counter(all.copied(), name)
     }
 }
 

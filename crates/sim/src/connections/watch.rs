@@ -6,6 +6,8 @@ use wire::packet::{self, Reason};
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
+use crate::assembly::Assembly;
+
 /// A frame that nobody may send.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("frame {number}, sent by host {node} ({summary}), {what}")]
@@ -40,9 +42,7 @@ type Key = (std::net::SocketAddr, std::net::SocketAddr);
 
 /// One direction of a connection.
 struct Stream {
-    isn: SeqNum,
-    bytes: Vec<u8>,
-    known: Vec<bool>,
+    assembly: Assembly,
     /// Bytes before the FIN, if it was sent.
     fin: Option<usize>,
     /// Highest sequence number sent, SYN and FIN counted, from `isn` on.
@@ -81,7 +81,10 @@ impl Watch {
         let streams = self.streams.entry((node, flow)).or_default();
         if tcp.flags.contains(Flags::SYN) {
             let current = &streams[0];
-            if current.as_ref().is_none_or(|stream| stream.isn != tcp.seq) {
+            if current
+                .as_ref()
+                .is_none_or(|stream| stream.assembly.isn != tcp.seq)
+            {
                 streams.rotate_right(1);
                 streams[0] = Some(Stream::new(tcp.seq));
             }
@@ -114,7 +117,7 @@ impl Watch {
         }
         let peer = self.streams.get(&(1 - node, (flow.1, flow.0)));
         let known = peer.iter().flat_map(|streams| streams.iter().flatten());
-        let is_sent = |stream: &Stream| stream.isn.distance_to(tcp.ack) <= stream.sent;
+        let is_sent = |stream: &Stream| stream.assembly.isn.distance_to(tcp.ack) <= stream.sent;
         let mut known = known.peekable();
         // A reset may answer what was of no connection.
         if known.peek().is_none() && tcp.flags.contains(Flags::RST) {
@@ -137,9 +140,7 @@ impl Watch {
 impl Stream {
     fn new(isn: SeqNum) -> Self {
         Self {
-            isn,
-            bytes: Vec::new(),
-            known: Vec::new(),
+            assembly: Assembly::new(isn),
             fin: None,
             sent: 1,
         }
@@ -147,14 +148,14 @@ impl Stream {
 
     /// How far a segment that begins at `seq` is from what was sent of this stream.
     fn distance_to(&self, seq: SeqNum) -> u32 {
-        let at = self.isn.distance_to(seq);
+        let at = self.assembly.isn.distance_to(seq);
         at.saturating_sub(self.sent)
     }
 
     /// Takes bytes at a place in the stream.
     fn take(&mut self, seq: SeqNum, payload: &[u8], fin: bool) -> Result<(), &'static str> {
-        let at = self.isn.distance_to(seq).saturating_sub(1) as usize;
-        if self.isn == seq {
+        let at = self.assembly.isn.distance_to(seq).saturating_sub(1) as usize;
+        if self.assembly.isn == seq {
             // A keep-alive before the first byte.
             return Ok(());
         }
@@ -168,23 +169,15 @@ impl Stream {
         if fin && self.fin.is_some_and(|fin| fin != end) {
             return Err("has a FIN at another place than before");
         }
-        if fin && self.bytes.len() > end {
+        if fin && self.assembly.bytes.len() > end {
             return Err("has a FIN before data");
         }
         if fin {
             self.fin = Some(end);
         }
         self.sent = self.sent.max((1 + end + usize::from(fin)) as u32);
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
-            self.known.resize(end, false);
-        }
-        let known = self.bytes[at..end].iter_mut().zip(&mut self.known[at..end]);
-        for ((byte, known), &new) in known.zip(payload) {
-            if *known && *byte != new {
-                return Err("gives other bytes for sequence numbers sent before");
-            }
-            (*byte, *known) = (new, true);
+        if !self.assembly.take(at, payload) {
+            return Err("gives other bytes for sequence numbers sent before");
         }
         Ok(())
     }

@@ -13,7 +13,9 @@ use wire::SeqNum;
 
 use super::endpoint::{Endpoint, Session};
 use super::{Family, Help, Keys, Operation, Scenario, Side};
+use crate::assembly::Assembly;
 use crate::lending::Lender;
+use crate::world::exchange::find_counter;
 use crate::{Identity, Leak, NodeConfig, Plaintext, World, WorldConfig};
 
 /// Virtual time that a run may take: many times the longest retransmission timeout.
@@ -78,10 +80,7 @@ impl Outcome {
     /// # Panics
     /// When it has no such counter.
     pub fn counter(&self, side: Side, name: &str) -> u64 {
-        let found = self.nic[side as usize]
-            .iter()
-            .find(|(counter, _)| *counter == name);
-        found.unwrap_or_else(|| panic!("no counter {name}")).1
+        find_counter(self.nic[side as usize].iter().copied(), name)
     }
 }
 
@@ -115,10 +114,10 @@ fn until_wrap(scenario: &Scenario, streams: &[Vec<u8>; 2], within: u32) -> Durat
         ..scenario.clone()
     };
     let mut probe = Run::new(&calm, streams, Help::from(Offload::None), Duration::ZERO);
-    while probe.wire.borrow().streams[0].isn.is_none() {
+    while probe.wire.borrow().streams[0].is_none() {
         assert!(probe.step(), "the client sends its SYN");
     }
-    let isn = probe.wire.borrow().streams[0].isn.expect("just seen");
+    let isn = probe.wire.borrow().client_isn().expect("just seen");
     let wanted = SeqNum(0u32.wrapping_sub(within / 2 + 1));
     Duration::from_micros(4 * u64::from(isn.distance_to(wanted)))
 }
@@ -166,12 +165,7 @@ impl Run {
             nodes: nodes.into(),
             ..WorldConfig::default()
         });
-        let begin = world.now() + start;
-        while world.now() < begin {
-            world.settle();
-            world.advance_to(begin);
-        }
-
+        world.settle_until(start);
         let wire = Rc::new(RefCell::new(Wire::new(streams)));
         let watch = Rc::clone(&wire);
         world.observe(move |node, frame| watch.borrow_mut().handle_frame(node, frame));
@@ -287,14 +281,18 @@ impl Run {
         let nic = [0, 1].map(|at| world.nic_counters(at).iter().collect());
         let ends = endpoints.map(|endpoint| endpoint.end(&world));
         let wire = wire.borrow();
-        let [client, server] = &wire.streams;
         Outcome {
             ends,
             leak: wire.leak,
             changed: wire.changed,
             frames: wire.frames,
-            client_isn: client.isn,
-            wire: [client.bytes.clone(), server.bytes.clone()],
+            client_isn: wire.client_isn(),
+            wire: [0, 1].map(|at| {
+                let stream = wire.streams[at].as_ref();
+                stream
+                    .map(|stream| stream.bytes.clone())
+                    .unwrap_or_default()
+            }),
             nic,
         }
     }
@@ -346,15 +344,7 @@ struct Wire {
     frames: u64,
     leak: Option<(Side, u64, Leak)>,
     changed: Option<(Side, u64)>,
-    streams: [Stream; 2],
-}
-
-/// One direction's bytes, put together from the segments that carry them.
-#[derive(Default)]
-struct Stream {
-    isn: Option<SeqNum>,
-    bytes: Vec<u8>,
-    known: Vec<bool>,
+    streams: [Option<Assembly>; 2],
 }
 
 impl Wire {
@@ -366,6 +356,11 @@ impl Wire {
             changed: None,
             streams: Default::default(),
         }
+    }
+
+    /// The first sequence number of the client's, if it came so far.
+    fn client_isn(&self) -> Option<SeqNum> {
+        self.streams[0].as_ref().map(|stream| stream.isn)
     }
 
     fn handle_frame(&mut self, node: usize, frame: &[u8]) {
@@ -381,37 +376,14 @@ impl Wire {
         };
         let stream = &mut self.streams[node];
         if parsed.tcp.flags.contains(wire::tcp::Flags::SYN) {
-            stream.isn = Some(parsed.tcp.seq);
+            stream.get_or_insert(Assembly::new(parsed.tcp.seq)).isn = parsed.tcp.seq;
             return;
         }
-        let Some(isn) = stream.isn else { return };
+        let Some(stream) = stream else { return };
         // The SYN takes a sequence number; keep-alive probes stand before the first byte of data.
-        let at = isn.distance_to(parsed.tcp.seq).wrapping_sub(1) as usize;
+        let at = stream.isn.distance_to(parsed.tcp.seq).wrapping_sub(1) as usize;
         if at < 1 << 31 && !stream.take(at, parsed.payload(frame)) && self.changed.is_none() {
             self.changed = Some((Side::BOTH[node], self.frames));
         }
-    }
-}
-
-impl Stream {
-    /// Takes bytes at a place in the stream. `false` when they are not what was there before.
-    fn take(&mut self, at: usize, payload: &[u8]) -> bool {
-        let end = at + payload.len();
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
-            self.known.resize(end, false);
-        }
-        let mut same = true;
-        for ((byte, known), &new) in self.bytes[at..end]
-            .iter_mut()
-            .zip(&mut self.known[at..end])
-            .zip(payload)
-        {
-            same &= !*known || *byte == new;
-            if !*known {
-                (*byte, *known) = (new, true);
-            }
-        }
-        same
     }
 }

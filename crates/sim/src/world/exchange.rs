@@ -199,7 +199,7 @@ impl World {
     /// # Panics
     /// When it has no such counter.
     pub fn counter(&self, node: usize, name: &str) -> u64 {
-        find(self.stack_ref(node).counters(), name)
+        find_counter(self.stack_ref(node).counters(), name)
     }
 
     /// A counter of a host's NIC.
@@ -207,11 +207,18 @@ impl World {
     /// # Panics
     /// When it has no such counter.
     pub fn nic_counter(&self, node: usize, name: &str) -> u64 {
-        find(self.nic_counters(node).iter(), name)
+        find_counter(self.nic_counters(node).iter(), name)
     }
 }
 
-fn find(mut counters: impl Iterator<Item = (&'static str, u64)>, name: &str) -> u64 {
+/// A counter among others.
+///
+/// # Panics
+/// When there is none of that name.
+pub(crate) fn find_counter(
+    mut counters: impl Iterator<Item = (&'static str, u64)>,
+    name: &str,
+) -> u64 {
     let found = counters.find(|(counter, _)| *counter == name);
     found.unwrap_or_else(|| panic!("no counter {name}")).1
 }

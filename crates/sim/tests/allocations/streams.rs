@@ -44,10 +44,9 @@ impl Pair {
             }
             while sent < bytes {
                 let chunk = data.len().min(bytes - sent);
-                match self.world.stack(0).write(now, self.sender, &data[..chunk]) {
-                    Ok(len) => sent += len,
-                    Err(SocketError::WouldBlock) => break,
-                    Err(error) => panic!("{error}"),
+                match self.world.write(0, self.sender, &data[..chunk]) {
+                    0 => break,
+                    len => sent += len,
                 }
             }
             loop {

@@ -119,7 +119,6 @@ impl Run {
         let mut scans = false;
         let mut reset_at = self.reset_at;
         while read.len() < bytes.len() {
-            let now = world.now();
             if !scans && read.len() >= self.before {
                 let by_nic = self.by_nic;
                 world.stack(1).start_scan(receiver, &set, by_nic).unwrap();
@@ -129,13 +128,7 @@ impl Run {
                 reset_at = None;
                 world.reset_nic(1);
             }
-            while sent < bytes.len() {
-                match world.stack(0).write(now, sender, &bytes[sent..]) {
-                    Ok(len) => sent += len,
-                    Err(SocketError::WouldBlock) => break,
-                    Err(error) => panic!("{error}"),
-                }
-            }
+            sent += world.write(0, sender, &bytes[sent..]);
             // In front of the search no more is read than that.
             let most = if scans {
                 usize::MAX
@@ -151,11 +144,7 @@ impl Run {
         }
         assert_eq!(read, bytes);
         assert_eq!(found, in_software(&bytes[self.before..]));
-        let counters: Vec<(&str, u64)> = world.stack(1).counters().collect();
-        let count = |wanted| {
-            let counter = counters.iter().find(|(name, _)| *name == wanted);
-            counter.expect("a counter").1
-        };
+        let count = |name| world.counter(1, name);
         assert_eq!(count("PatternMatches"), found.len() as u64);
         let searched = (count("PatternBytesByNic"), count("PatternBytesBySoftware"));
         assert_eq!(searched.0 + searched.1, (bytes.len() - self.before) as u64);

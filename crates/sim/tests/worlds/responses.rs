@@ -142,10 +142,9 @@ impl Run {
                     } else {
                         bytes.len()
                     };
-                    match world.stack(0).write(now, sender, &bytes[sent..end]) {
-                        Ok(len) => sent += len,
-                        Err(SocketError::WouldBlock) => break,
-                        Err(error) => panic!("{error}"),
+                    match world.write(0, sender, &bytes[sent..end]) {
+                        0 => break,
+                        len => sent += len,
                     }
                 }
                 loop {
@@ -180,13 +179,8 @@ impl Run {
         {
             assert!(tls.records_full > 10 * tls.records_none, "{tls:?}");
         }
-        let now = world.now();
-        world.stack(1).close(now, receiver).unwrap();
-        let counters: Vec<(&str, u64)> = world.stack(1).counters().collect();
-        let count = |wanted| {
-            let counter = counters.iter().find(|(name, _)| *name == wanted);
-            counter.expect("a counter").1
-        };
+        world.close(1, receiver);
+        let count = |name| world.counter(1, name);
         Ok((
             count("HttpBytesByNic"),
             count("HttpBytesBySoftware"),
@@ -319,9 +313,7 @@ fn where_the_nic_has_no_memory_for_a_response_it_still_decrypts() {
         }
         assert!(downloads.iter().all(|(_, read)| *read == expected));
         by_nic += more_by_nic * len as u64;
-        let mut counters = world.stack(1).counters();
-        let counted = counters.find(|(name, _)| *name == "HttpBytesByNic");
-        assert_eq!(counted.map(|(_, count)| count), Some(by_nic));
+        assert_eq!(world.counter(1, "HttpBytesByNic"), by_nic);
     }
     for (_, receiver) in pairs {
         let tls = world.stack(1).info(receiver).unwrap().tls.unwrap();

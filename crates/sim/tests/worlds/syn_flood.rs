@@ -242,8 +242,7 @@ fn an_established_connection_hardly_notices_a_flood_and_real_clients_still_conne
     );
     assert_eq!(counters.accel_egress_full, 0);
     // The host never hears of the flood.
-    let host = world.stack_ref(SERVER);
-    let of = |name| host.counters().find(|(it, _)| *it == name).unwrap().1;
+    let of = |name| world.counter(SERVER, name);
     assert_eq!(of("AccelSetups"), u64::from(CLIENTS) + 1);
     assert!(counters.rx_packets > of("TcpInSegs") + syns * 99 / 100);
 }

@@ -426,7 +426,7 @@ fn judge<P: Protocol>(world: &World<Server<P>>, expected: u32) {
         let again = (peer.resent, world.repeated, world.answered_twice);
         assert_eq!(again, (0, 0, 0), "{}", story());
     }
-    let (owners, counters) = (&world.owners[0], world.nic_counters());
+    let (owners, counters) = (&world.wires[0].owners, world.nic_counters());
     let changes = 2 * counters.toe_handoffs;
     assert!(
         owners.len() as u64 <= 1 + changes,

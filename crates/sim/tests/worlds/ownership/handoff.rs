@@ -239,7 +239,7 @@ fn judge(world: &World<Server>) {
         assert_eq!(again, (0, 0, 0), "{}", story());
     }
     // Each change is asked for: who has given a connection away says nothing more.
-    let owners = &world.owners[0];
+    let owners = &world.wires[0].owners;
     let counters = world.nic_counters();
     let changes = 2 * counters.toe_handoffs;
     assert!(

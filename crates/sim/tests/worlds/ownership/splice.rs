@@ -282,7 +282,7 @@ fn run(case: Case, choices: &mut Choices<'_>, tell: bool) -> (u32, u32, u32) {
             assert_eq!((peer.resent, world.repeated), (0, 0), "{}", world.story());
         }
     }
-    for owners in &world.owners {
+    for owners in world.wires.iter().map(|wire| &wire.owners) {
         // The host, then the NIC, then perhaps the host again: never by turns, so never both.
         let allowed = [Owner::Host, Owner::Nic, Owner::Host];
         assert!(allowed.starts_with(owners), "{owners:?}\n{}", world.story());

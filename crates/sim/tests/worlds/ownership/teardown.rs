@@ -133,7 +133,7 @@ fn run(case: Case, choices: &mut Choices<'_>, tell: bool) {
     if !world.is_disturbed {
         assert_eq!((peer.resent, world.repeated), (0, 0), "{}", world.story());
     }
-    let heard = &world.owners[0];
+    let heard = &world.wires[0].owners;
     assert!(
         case.owners.starts_with(heard) || case.owners[1..].starts_with(heard),
         "{heard:?}\n{}",

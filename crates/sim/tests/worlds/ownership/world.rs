@@ -8,19 +8,21 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use host::memory::ArenaLayout;
-use host::{Accel, Cidr, Stack, StackConfig};
+use host::{Accel, Stack};
 use nic::ring::FunctionConfig;
 use nic::{FrameMeta, Nic, NicConfig};
+use sim::NodeConfig;
 use sim::explore::Choices;
 use wire::SeqNum;
 use wire::arp;
-use wire::ethernet::{self, EtherType, MacAddr};
+use wire::ethernet::{self, EtherType};
 use wire::packet::{self, Class, Parsed};
 use wire::tcp::Flags;
 
 use super::peer::{Bytes, Peer, Plan};
 
-const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+/// The node that the host is; the peers are the first two.
+const HOST: usize = 8;
 pub const HOST_IP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
 /// Steps of a run at most: one that needs more goes on for ever.
 const MOST_STEPS: usize = 4_000;
@@ -85,6 +87,23 @@ enum Move {
     Wait,
 }
 
+/// What is between the NIC and a peer, and what was seen of it.
+#[derive(Default)]
+pub struct Wire {
+    to_nic: VecDeque<Vec<u8>>,
+    to_peer: VecDeque<Vec<u8>>,
+    /// Who has sent to the peer, each time that it changed.
+    pub owners: Vec<Owner>,
+    /// The end of what the NIC has sent to it.
+    forwarded: Option<SeqNum>,
+    /// The end of what was sent to it.
+    sent: Option<SeqNum>,
+    /// The last frame to it, if that only acknowledged: what it said, and how much had been taken from the peer by then.
+    answered: Option<(SeqNum, u16, u32)>,
+    /// Frames taken from it.
+    taken: u32,
+}
+
 pub struct World<A> {
     pub now: Instant,
     pub stack: Stack,
@@ -92,22 +111,12 @@ pub struct World<A> {
     pub app: A,
     pub peers: [Option<Peer>; 2],
     plans: [Plan; 2],
-    to_nic: [VecDeque<Vec<u8>>; 2],
-    to_peer: [VecDeque<Vec<u8>>; 2],
+    pub wires: [Wire; 2],
     host_due: bool,
     nic_due: bool,
     turn: usize,
-    /// Who has sent to each peer, each time that it changed.
-    pub owners: [Vec<Owner>; 2],
-    /// The end of what the NIC has sent to each peer.
-    forwarded: [Option<SeqNum>; 2],
-    /// The end of what was sent to each peer, and how often something was sent again.
-    sent_to: [Option<SeqNum>; 2],
+    /// How often something was sent again.
     pub repeated: u32,
-    /// The last frame to each peer, if it only acknowledged: what it said, and how much had been taken from the peer by then.
-    answered: [Option<(SeqNum, u16, u32)>; 2],
-    /// Frames taken from each peer.
-    taken: [u32; 2],
     /// Acknowledgments that said again what one before them had, with nothing to answer in between.
     pub answered_twice: u32,
     made: u64,
@@ -126,11 +135,7 @@ pub struct World<A> {
 }
 
 pub fn peer_ip(peer: usize) -> IpAddr {
-    IpAddr::from([10, 0, 0, peer as u8 + 1])
-}
-
-fn peer_mac(peer: usize) -> MacAddr {
-    MacAddr([2, 0, 0, 0, 0, peer as u8 + 1])
+    sim::World::address(peer, false)
 }
 
 impl<A: App> World<A> {
@@ -141,57 +146,42 @@ impl<A: App> World<A> {
         adjust: impl FnOnce(&mut NicConfig),
     ) -> Self {
         let now = Instant::now();
-        let mut nic = NicConfig::new([3; 16]);
-        nic.accel.closing = 64;
-        nic.accel.packet_memory = 1 << 16;
-        nic.accel.egress_bytes = 1 << 16;
-        adjust(&mut nic);
-        let mut nic = Nic::new(nic);
-        let (function, device) = nic::ring::function(FunctionConfig {
+        let mut node = NodeConfig::default();
+        node.nic.accel.closing = 64;
+        node.nic.accel.packet_memory = 1 << 16;
+        node.nic.accel.egress_bytes = 1 << 16;
+        adjust(&mut node.nic);
+        node.function = FunctionConfig {
             send_entries: 64,
             receive_entries: 64,
             small_entries: 64,
             large_entries: 8,
             contexts: 16,
             tags: 16,
-            ..FunctionConfig::new(HOST)
-        });
-        nic.attach(device).expect("a first function");
-        let config = StackConfig {
-            addresses: vec![Cidr::new(HOST_IP, 24)],
-            arena: ArenaLayout {
-                header: 64,
-                packet: 128,
-                record: 8,
-                large: 16,
-            },
-            tcp: tcp::Config {
-                delayed_ack: None,
-                time_wait: Duration::from_secs(2),
-                ..tcp::Config::default()
-            },
-            secret: [5; 16],
-            accel,
-            ..StackConfig::default()
+            ..node.function
         };
+        node.stack.arena = ArenaLayout {
+            header: 64,
+            packet: 128,
+            record: 8,
+            large: 16,
+        };
+        node.stack.tcp.delayed_ack = None;
+        node.stack.tcp.time_wait = Duration::from_secs(2);
+        node.stack.accel = accel;
+        let (stack, nic) = node.build(now, HOST, 0, 1500);
         Self {
             now,
-            stack: Stack::new(now, config, function),
+            stack,
             nic,
             app,
             peers: [None, None],
             plans,
-            to_nic: Default::default(),
-            to_peer: Default::default(),
+            wires: Default::default(),
             host_due: true,
             nic_due: true,
             turn: 0,
-            owners: Default::default(),
-            forwarded: [None; 2],
-            sent_to: [None; 2],
             repeated: 0,
-            answered: [None; 2],
-            taken: [0; 2],
             answered_twice: 0,
             made: 0,
             is_strict: false,
@@ -215,7 +205,7 @@ impl<A: App> World<A> {
             src: (peer_ip(0), 4_000),
             dst: (HOST_IP, 80),
         };
-        let peer = Peer::connecting(self.now, peer_mac(0), flow, streams, self.plans[0]);
+        let peer = Peer::connecting(self.now, sim::World::mac(0), flow, streams, self.plans[0]);
         self.peers[0] = Some(peer);
         self.let_send(0);
     }
@@ -306,8 +296,8 @@ impl<A: App> World<A> {
 
     fn queue(&mut self, action: Action) -> Option<&mut VecDeque<Vec<u8>>> {
         match action {
-            Action::ToNic(peer) => Some(&mut self.to_nic[peer]),
-            Action::ToPeer(peer) => Some(&mut self.to_peer[peer]),
+            Action::ToNic(peer) => Some(&mut self.wires[peer].to_nic),
+            Action::ToPeer(peer) => Some(&mut self.wires[peer].to_peer),
             Action::Nic | Action::Host => None,
         }
     }
@@ -316,8 +306,8 @@ impl<A: App> World<A> {
     fn enabled(&self) -> Vec<Action> {
         let turns = (0..TURNS.len()).map(|at| TURNS[(self.turn + at) % TURNS.len()]);
         let is_enabled = |action: &Action| match *action {
-            Action::ToNic(peer) => !self.to_nic[peer].is_empty(),
-            Action::ToPeer(peer) => !self.to_peer[peer].is_empty(),
+            Action::ToNic(peer) => !self.wires[peer].to_nic.is_empty(),
+            Action::ToPeer(peer) => !self.wires[peer].to_peer.is_empty(),
             Action::Nic => self.nic_due,
             Action::Host => self.host_due,
         };
@@ -329,11 +319,11 @@ impl<A: App> World<A> {
         self.turn = place + 1;
         match action {
             Action::ToNic(peer) => {
-                let Some(frame) = self.to_nic[peer].pop_front() else {
+                let Some(frame) = self.wires[peer].to_nic.pop_front() else {
                     return;
                 };
                 self.note(&format!("{peer} > NIC"), Some(&frame));
-                self.taken[peer] += 1;
+                self.wires[peer].taken += 1;
                 if self.broken == Some(Broken::LosesHeld) && self.app.is_between(&self.stack) {
                     self.broken = None;
                     return;
@@ -355,7 +345,7 @@ impl<A: App> World<A> {
                 self.nic_due |= moved;
             }
             Action::ToPeer(peer) => {
-                let Some(frame) = self.to_peer[peer].pop_front() else {
+                let Some(frame) = self.wires[peer].to_peer.pop_front() else {
                     return;
                 };
                 self.note(&format!("{peer} takes"), Some(&frame));
@@ -433,12 +423,17 @@ impl<A: App> World<A> {
                 self.note_answer(to, &parsed);
                 if to == 1 && self.peers[1].is_none() {
                     let streams = [Bytes::Counted(2), Bytes::Counted(1)];
-                    let peer =
-                        Peer::accepting(self.now, peer_mac(1), &parsed, streams, self.plans[1]);
+                    let peer = Peer::accepting(
+                        self.now,
+                        sim::World::mac(1),
+                        &parsed,
+                        streams,
+                        self.plans[1],
+                    );
                     self.peers[1] = Some(peer);
                     self.let_send(1);
                 } else {
-                    self.to_peer[to].push_back(frame.to_vec());
+                    self.wires[to].to_peer.push_back(frame.to_vec());
                 }
             }
             // Duplicate address detection and the like.
@@ -451,30 +446,30 @@ impl<A: App> World<A> {
         let tcp = &parsed.tcp;
         let len = tcp.sequence_len(parsed.payload_len);
         let end = tcp.seq + len;
-        let before = self.sent_to[to];
+        let before = self.wires[to].sent;
         let is_new = before.is_none_or(|before| end.after(before));
         self.repeated += u32::from(len > 0 && !is_new);
-        self.sent_to[to] = Some(before.map_or(end, |before| before.max(end)));
+        self.wires[to].sent = Some(before.map_or(end, |before| before.max(end)));
     }
 
     /// Counts what only acknowledges, and nothing new.
     fn note_answer(&mut self, to: usize, parsed: &Parsed) {
         let tcp = &parsed.tcp;
         let only_acks = tcp.sequence_len(parsed.payload_len) == 0;
-        let answer = (tcp.ack, tcp.window, self.taken[to]);
-        let again = only_acks && self.answered[to] == Some(answer);
+        let answer = (tcp.ack, tcp.window, self.wires[to].taken);
+        let again = only_acks && self.wires[to].answered == Some(answer);
         self.answered_twice += u32::from(again);
-        self.answered[to] = only_acks.then_some(answer);
+        self.wires[to].answered = only_acks.then_some(answer);
     }
 
     fn note_owner(&mut self, to: usize, owner: Owner, parsed: &Parsed) {
         let tcp = &parsed.tcp;
         let end = tcp.seq + tcp.sequence_len(parsed.payload_len);
-        let before = self.forwarded[to];
+        let before = self.wires[to].forwarded;
         if owner == Owner::Nic {
-            self.forwarded[to] = Some(before.map_or(end, |before| before.max(end)));
+            self.wires[to].forwarded = Some(before.map_or(end, |before| before.max(end)));
         }
-        let owners = &mut self.owners[to];
+        let owners = &mut self.wires[to].owners;
         // What the NIC has forwarded before it gave the connection back may leave after the host's first packet. There is
         // nothing new in it.
         let is_late = !self.is_strict
@@ -496,27 +491,27 @@ impl<A: App> World<A> {
         };
         let mut frame = vec![0; ethernet::HEADER_LEN + arp::PACKET_LEN];
         ethernet::Header {
-            destination: HOST,
-            source: peer_mac(peer),
+            destination: sim::World::mac(HOST),
+            source: sim::World::mac(peer),
             ether_type: EtherType::ARP,
         }
         .emit(&mut frame);
         arp::Packet {
             operation: arp::Operation::Reply,
-            sender_mac: peer_mac(peer),
+            sender_mac: sim::World::mac(peer),
             sender_ip: question.target_ip,
-            target_mac: HOST,
+            target_mac: sim::World::mac(HOST),
             target_ip: question.sender_ip,
         }
         .emit(&mut frame[ethernet::HEADER_LEN..]);
-        self.to_nic[peer].push_back(frame);
+        self.wires[peer].to_nic.push_back(frame);
     }
 
     fn let_send(&mut self, peer: usize) {
         if let Some(it) = &mut self.peers[peer] {
             it.run(self.now);
-            while let Some(frame) = it.transmit(self.now, HOST) {
-                self.to_nic[peer].push_back(frame);
+            while let Some(frame) = it.transmit(self.now, sim::World::mac(HOST)) {
+                self.wires[peer].to_nic.push_back(frame);
             }
         }
     }

@@ -265,26 +265,20 @@ fn offloaded(
 
 const BYTES: u64 = 8 * 10 * 100_000;
 
-fn counter(rig: &Rig, name: &str) -> u64 {
-    let mut counters = rig.world.stack_ref(1).counters();
-    let found = counters.find(|(counter, _)| *counter == name);
-    found.unwrap_or_else(|| panic!("no counter {name}")).1
-}
-
 #[test]
 fn on_a_calm_network_the_nic_does_it_all() {
     for (role, tls) in both(ROLES) {
         let (mode, plans) = offloaded(role, tls, Impairment::default());
         let rig = receive(mode, &plans).expect("a calm network");
-        let placed = counter(&rig, "NvmeTcpRxBytesPlaced");
+        let placed = rig.world.counter(1, "NvmeTcpRxBytesPlaced");
         // A few bytes come in the packet that completes a header which two packets share.
         assert!(
             placed * 1000 >= BYTES * 999,
             "{tls:?}: {placed} bytes placed"
         );
-        assert_eq!(counter(&rig, "NvmeTcpRxDigestsSw"), 0, "{tls:?}");
+        assert_eq!(rig.world.counter(1, "NvmeTcpRxDigestsSw"), 0, "{tls:?}");
         let rig = send(mode, &plans).expect("a calm network");
-        assert_eq!(counter(&rig, "NvmeTcpTxPdusFallback"), 0, "{tls:?}");
+        assert_eq!(rig.world.counter(1, "NvmeTcpTxPdusFallback"), 0, "{tls:?}");
     }
 }
 
@@ -299,7 +293,7 @@ fn what_the_network_loses_costs_little_offload() {
     for (role, tls) in both(ROLES) {
         let (mode, plans) = offloaded(role, tls, link);
         let rig = receive(mode, &plans).expect("a good network");
-        let placed = counter(&rig, "NvmeTcpRxBytesPlaced");
+        let placed = rig.world.counter(1, "NvmeTcpRxBytesPlaced");
         assert!(placed * 10 >= BYTES * 9, "{tls:?}: {placed} bytes placed");
     }
 }
