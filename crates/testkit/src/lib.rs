@@ -12,6 +12,7 @@ pub mod fixtures;
 pub mod frames;
 mod layers;
 pub mod link;
+pub mod network;
 mod pattern;
 pub mod pdus;
 pub mod records;

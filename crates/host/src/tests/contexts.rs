@@ -1,14 +1,12 @@
 //! Contexts that fail, and what they ask.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
+use testkit::network::icmp;
 use testkit::pattern;
-use wire::ethernet::{self, EtherType, MacAddr};
 use wire::icmp::v4::{Echo, Message};
-use wire::ipv4;
 
-use super::pair::{CLIENT, Fate, Pair, SERVER, v4};
+use super::pair::{CLIENT, Fate, Pair, SERVER, mac, v4};
 use crate::{Holder, SocketId};
 
 /// The server's NIC can do nothing more with its contexts.
@@ -24,36 +22,13 @@ pub fn fail_contexts(pair: &mut Pair) {
 
 /// A ping from client to server, in a frame.
 fn ping() -> Vec<u8> {
-    let (IpAddr::V4(src), IpAddr::V4(dst)) = (v4(CLIENT), v4(SERVER)) else {
-        unreachable!("both are IPv4 addresses")
-    };
     let echo = Message::EchoRequest(Echo {
         identifier: 7,
         sequence: 3,
         data: b"flood",
     });
-    let mut frame = vec![0; ethernet::HEADER_LEN + ipv4::HEADER_LEN + echo.len()];
-    let ethernet = ethernet::Header {
-        destination: MacAddr([2, 0, 0, 0, 0, 2]),
-        source: MacAddr([2, 0, 0, 0, 0, 1]),
-        ether_type: EtherType::IPV4,
-    };
-    let ip = ipv4::Header {
-        src,
-        dst,
-        protocol: ipv4::protocol::ICMP,
-        ttl: 64,
-        traffic_class: 0,
-        identification: 0,
-        dont_fragment: true,
-        payload_len: echo.len() as u16,
-        fragment: None,
-    };
-    let at = ethernet.emit(&mut frame);
-    let end = at + ip.emit(&mut frame[at..]);
-    ipv4::fill_checksum(&mut frame[at..end]);
-    echo.emit(&mut frame[end..]);
-    frame
+    let ends = [CLIENT, SERVER].map(|at| (mac(at), v4(at)));
+    icmp(ends, &echo)
 }
 
 fn holder(pair: &mut Pair, server: SocketId) -> Option<Holder> {

@@ -57,7 +57,7 @@ impl Pair {
     pub fn with(adjust: impl Fn(usize, (&mut StackConfig, &mut FunctionConfig))) -> Self {
         let now = Instant::now();
         let hosts = [CLIENT, SERVER].map(|at| {
-            let mac = MacAddr([2, 0, 0, 0, 0, at as u8 + 1]);
+            let mac = mac(at);
             let mut config = StackConfig {
                 addresses: vec![Cidr::new(v4(at), 24)],
                 arena: ArenaLayout {
@@ -273,6 +273,10 @@ impl Pair {
             .find(|(counter, _)| *counter == name);
         found.unwrap_or_else(|| panic!("no counter {name}")).1
     }
+}
+
+pub fn mac(at: usize) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, at as u8 + 1])
 }
 
 pub fn v4(at: usize) -> IpAddr {

@@ -6,42 +6,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use handshake::Options;
-use wire::ethernet::{self, EtherType, MacAddr};
+use testkit::frames::frame;
+use testkit::network::{self, Ends, icmp};
+use testkit::pattern;
 use wire::icmp::v4::{Echo, Message, Unreachable};
 use wire::{FlowKey, ipv4};
 
-use crate::pair::{CLIENT, Connected as _, SERVER, hosts, v4};
+use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, v4};
 use host::{CloseReason, Event, ListenOptions, Offload, SocketError};
 use sim::Fate;
-use testkit::pattern;
 
-/// An IPv4 packet from client to server, in a frame.
-fn packet(protocol: u8, payload_len: usize, emit: impl FnOnce(&mut [u8])) -> Vec<u8> {
-    let (IpAddr::V4(src), IpAddr::V4(dst)) = (v4(CLIENT), v4(SERVER)) else {
-        unreachable!("both are IPv4 addresses")
-    };
-    let mut frame = vec![0; ethernet::HEADER_LEN + ipv4::HEADER_LEN + payload_len];
-    let header = ethernet::Header {
-        destination: MacAddr([2, 0, 0, 0, 0, 2]),
-        source: MacAddr([2, 0, 0, 0, 0, 1]),
-        ether_type: EtherType::IPV4,
-    };
-    let at = header.emit(&mut frame);
-    let ip = ipv4::Header {
-        src,
-        dst,
-        protocol,
-        ttl: 64,
-        traffic_class: 0,
-        identification: 0,
-        dont_fragment: true,
-        payload_len: payload_len as u16,
-        fragment: None,
-    };
-    let len = ip.emit(&mut frame[at..]);
-    ipv4::fill_checksum(&mut frame[at..at + len]);
-    emit(&mut frame[at + len..]);
-    frame
+/// The client and the server, as their frames name them.
+fn ends() -> Ends {
+    [CLIENT, SERVER].map(|at| (Pair::mac(at), v4(at)))
 }
 
 #[test]
@@ -54,9 +31,7 @@ fn a_ping_is_answered_with_its_data() {
         sequence: 3,
         data: &data,
     });
-    let frame = packet(ipv4::protocol::ICMP, echo.len(), |buffer| {
-        echo.emit(buffer);
-    });
+    let frame = icmp(ends(), &echo);
     let seen = std::rc::Rc::new(std::cell::Cell::new(false));
     let answered = std::rc::Rc::clone(&seen);
     pair.decide(move |from, _, frame| {
@@ -86,7 +61,7 @@ fn a_protocol_that_nobody_speaks_is_refused_at_a_bounded_rate() {
     for _ in 0..500 {
         pair.deliver(
             SERVER,
-            &packet(ipv4::protocol::UDP, 30, |buffer| buffer.fill(1)),
+            &network::ipv4(ends(), ipv4::protocol::UDP, 30, |buffer| buffer.fill(1)),
         );
     }
     pair.run_for(Duration::from_millis(5));
@@ -149,9 +124,7 @@ fn an_icmp_error_about_what_is_not_in_flight_is_ignored() {
             reason,
             original: &original,
         };
-        let frame = packet(ipv4::protocol::ICMP, error.len(), |buffer| {
-            error.emit(buffer);
-        });
+        let frame = icmp(ends(), &error);
         pair.deliver(SERVER, &frame);
     }
     pair.run_for(Duration::from_millis(5));
@@ -169,12 +142,7 @@ fn an_icmp_error_about_what_is_not_in_flight_is_ignored() {
         reason,
         original: &original,
     };
-    pair.deliver(
-        SERVER,
-        &packet(ipv4::protocol::ICMP, error.len(), |buffer| {
-            error.emit(buffer);
-        }),
-    );
+    pair.deliver(SERVER, &icmp(ends(), &error));
     pair.decide(|from, _, frame| {
         assert!(from == CLIENT || frame.len() <= 1514);
         Fate::Pass
@@ -341,15 +309,7 @@ fn syn_from(src: SocketAddr) -> Vec<u8> {
         window: 1000,
         ..wire::tcp::Header::default()
     };
-    let [client, server] = [1, 2].map(|at| MacAddr([2, 0, 0, 0, 0, at]));
-    let mut frame = vec![0; 128];
-    let len = wire::packet::emit_tcp_headers(&mut frame, client, server, &flow, &syn, 0, 64);
-    frame.truncate(len);
-    let at = ethernet::HEADER_LEN;
-    ipv4::fill_checksum(&mut frame[at..at + ipv4::HEADER_LEN]);
-    let (src, dst) = (flow.src.0, flow.dst.0);
-    wire::tcp::fill_checksum(src, dst, &mut frame[at + ipv4::HEADER_LEN..]);
-    frame
+    frame(Pair::mac(CLIENT), Pair::mac(SERVER), &flow, &syn, &[])
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handshake::{Certificate, Options, Trust, client_config, server_config};
-use host::{Event, Offload, SocketId, TlsRole};
+use host::{CloseReason, Event, Offload, SocketId, TlsRole};
 use l5p::tls::{Algorithm, Version};
 use nic::ring::{Region, RegionId, Slice};
 use rustls::pki_types::ServerName;
@@ -41,6 +41,9 @@ pub trait Connected {
 
     /// Starts TLS between both ends of a connection.
     fn start_tls(&mut self, ends: (SocketId, SocketId), roles: [TlsRole; 2], offload: [Offload; 2]);
+
+    /// Why the first connection of a host's that has ended did.
+    fn ended(&self, at: usize) -> Option<CloseReason>;
 
     /// A host has no socket any more, but for listeners.
     fn assert_no_sockets(&self, at: usize);
@@ -78,6 +81,13 @@ impl Connected for Pair {
             let started = self.stack(at).start_tls(now, id, role, offload[at]);
             started.expect("a connection without TLS");
         }
+    }
+
+    fn ended(&self, at: usize) -> Option<CloseReason> {
+        self.events(at).iter().find_map(|event| match event {
+            Event::Closed(_, reason) => Some(reason.clone()),
+            _ => None,
+        })
     }
 
     fn assert_no_sockets(&self, at: usize) {

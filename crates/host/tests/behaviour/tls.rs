@@ -5,8 +5,8 @@ use std::time::Duration;
 use handshake::Options;
 use l5p::tls::{Alert, Algorithm, Version};
 
-use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, lossy, options, roles, v4};
-use host::{CloseReason, Event, Offload, SocketError, TlsRole};
+use crate::pair::{CLIENT, Connected as _, SERVER, hosts, lossy, options, roles, v4};
+use host::{CloseReason, Offload, SocketError, TlsRole};
 use sim::{Fate, Suite};
 use testkit::pattern;
 
@@ -204,18 +204,12 @@ fn a_client_that_does_not_trust_the_server_says_so() {
     let roles = [TlsRole::Client { config, name }, other];
     pair.start_tls((client, server), roles, [Offload::Both; 2]);
     pair.run_for(Duration::from_secs(1));
-    let ended = |pair: &Pair, at: usize| {
-        pair.events(at).iter().find_map(|event| match event {
-            Event::Closed(_, reason) => Some(reason.clone()),
-            _ => None,
-        })
-    };
     assert!(
-        matches!(ended(&pair, CLIENT), Some(CloseReason::Handshake(_))),
+        matches!(pair.ended(CLIENT), Some(CloseReason::Handshake(_))),
         "{:?}",
-        ended(&pair, CLIENT)
+        pair.ended(CLIENT)
     );
-    assert_eq!(ended(&pair, SERVER), Some(CloseReason::PeerAlert(48)));
+    assert_eq!(pair.ended(SERVER), Some(CloseReason::PeerAlert(48)));
 }
 
 #[test]

@@ -107,10 +107,7 @@ fn a_source_that_changes_before_its_retransmission_ends_the_connection() {
             .send_slices(now, server, &[slice])
             .expect("room");
         pair.run_for(Duration::from_secs(5));
-        let reason = pair.events(SERVER).iter().find_map(|event| match event {
-            Event::Closed(_, reason) => Some(reason.clone()),
-            _ => None,
-        });
+        let reason = pair.ended(SERVER);
         let Some(CloseReason::SourceChanged { name, offset }) = reason else {
             panic!("{algorithm:?}: {reason:?}")
         };

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use host::{Accel, ListenOptions, SocketError, SocketId, StackConfig};
 use port::impair::Impairment;
 use sim::{NodeConfig, World, WorldConfig};
+use testkit::frames::frame;
 use wire::ethernet::MacAddr;
-use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
 use wire::tcp::{Flags, Header, Options, Timestamps};
-use wire::{FlowKey, SeqNum, checksum::Sum, ipv4};
+use wire::{FlowKey, SeqNum};
 
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
@@ -83,16 +83,13 @@ fn forged_syn(number: u32) -> Vec<u8> {
         },
         ..Header::default()
     };
-    let (router, server) = (MacAddr([2, 0, 0, 0, 0, 77]), MacAddr([2, 0, 0, 0, 0, 2]));
-    let mut frame = vec![0; MAX_TCP_HEADERS_LEN];
-    let len = emit_tcp_headers(&mut frame, router, server, &flow, &syn, 0, 64);
-    frame.truncate(len);
-    ipv4::fill_checksum(&mut frame[14..34]);
-    let l4_len = (len - 34) as u32;
-    let pseudo = Sum::of_pseudo_header(flow.src.0, flow.dst.0, ipv4::protocol::TCP, l4_len);
-    let sum = pseudo.then(0, Sum::of(&frame[34..])).finish();
-    frame[34 + 16..34 + 18].copy_from_slice(&sum.to_be_bytes());
-    frame
+    frame(
+        MacAddr([2, 0, 0, 0, 0, 77]),
+        World::mac(SERVER),
+        &flow,
+        &syn,
+        &[],
+    )
 }
 
 impl Flood {

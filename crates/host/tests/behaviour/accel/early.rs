@@ -163,14 +163,7 @@ fn a_forged_cookie_is_reset() {
 /// A frame with the same Ethernet addresses and another header.
 fn rewritten(frame: &[u8], flow: &wire::FlowKey, header: &wire::tcp::Header) -> Vec<u8> {
     let (ethernet, _) = wire::ethernet::Header::parse(frame).expect("Ethernet");
-    let mut bytes = vec![0; wire::packet::MAX_TCP_HEADERS_LEN];
-    let (source, destination) = (ethernet.source, ethernet.destination);
-    let len = wire::packet::emit_tcp_headers(&mut bytes, source, destination, flow, header, 0, 64);
-    bytes.truncate(len);
-    let l4 = len - header.len();
-    wire::ipv4::fill_checksum(&mut bytes[14..l4]);
-    wire::tcp::fill_checksum(flow.src.0, flow.dst.0, &mut bytes[l4..]);
-    bytes
+    testkit::frames::frame(ethernet.source, ethernet.destination, flow, header, &[])
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What contexts of the NIC do, and what is done without them.
 
 use super::rig::{Mode, Rig, STRIDE, c2h, response};
-use crate::pair::{CLIENT, SERVER, hosts_with, lossy};
+use crate::pair::{CLIENT, Connected as _, SERVER, hosts_with, lossy};
 use host::nvme::{Digests, PduOffload};
 use host::pdus::{DataDigest, PduData};
-use host::{CloseReason, Event, Offload};
+use host::{CloseReason, Offload};
 use sim::Fate;
 use testkit::pattern;
 
@@ -172,11 +172,7 @@ fn a_digest_of_memory_that_has_changed_is_not_sent_under_the_same_counter() {
     let mut ended = None;
     rig.pair
         .run_until(std::time::Duration::from_secs(5), |pair| {
-            let events = &pair.events(SERVER);
-            ended = events.iter().find_map(|event| match event {
-                Event::Closed(_, reason) => Some(reason.clone()),
-                _ => None,
-            });
+            ended = pair.ended(SERVER);
             ended.is_some()
         });
     let Some(CloseReason::SourceChanged { .. }) = ended else {

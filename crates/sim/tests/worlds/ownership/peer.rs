@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tcp::{CloseReason, Config, Connection, Event, State};
+use testkit::frames::frame;
 use wire::ethernet::MacAddr;
-use wire::ipv4;
 use wire::packet::{self, Class, Parsed};
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
@@ -61,10 +61,6 @@ pub struct Peer {
     pub ended: Option<CloseReason>,
     pub resent: u32,
 }
-
-/// Where headers begin in a frame.
-const IP_AT: usize = 14;
-const TCP_AT: usize = IP_AT + 20;
 
 pub fn config() -> Config {
     Config {
@@ -209,23 +205,16 @@ impl Peer {
             transmit.payload <= u32::from(transmit.mss),
             "messages fit in a packet"
         );
-        let mut frame = vec![0; 128];
-        let header = transmit.header;
-        let len = packet::emit_tcp_headers(
-            &mut frame,
+        let first = (self.iss + 1).distance_to(transmit.header.seq);
+        let payload = (0..transmit.payload).map(|at| self.streams[0].at(first.wrapping_add(at)));
+        let payload: Vec<u8> = payload.collect();
+        Some(frame(
             self.mac,
             host,
             &self.flow,
-            &header,
-            transmit.payload,
-            64,
-        );
-        frame.truncate(len);
-        let first = (self.iss + 1).distance_to(header.seq);
-        frame.extend((0..transmit.payload).map(|at| self.streams[0].at(first.wrapping_add(at))));
-        ipv4::fill_checksum(&mut frame[IP_AT..TCP_AT]);
-        wire::tcp::fill_checksum(self.flow.src.0, self.flow.dst.0, &mut frame[TCP_AT..]);
-        Some(frame)
+            &transmit.header,
+            &payload,
+        ))
     }
 
     pub fn sent(&self) -> u32 {

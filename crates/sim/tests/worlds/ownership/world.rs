@@ -13,9 +13,9 @@ use nic::ring::FunctionConfig;
 use nic::{FrameMeta, Nic, NicConfig};
 use sim::NodeConfig;
 use sim::explore::Choices;
+use testkit::network;
 use wire::SeqNum;
 use wire::arp;
-use wire::ethernet::{self, EtherType};
 use wire::packet::{self, Class, Parsed};
 use wire::tcp::Flags;
 
@@ -489,21 +489,14 @@ impl<A: App> World<A> {
         let Some(peer) = (0..2).find(|peer| peer_ip(*peer) == target) else {
             return;
         };
-        let mut frame = vec![0; ethernet::HEADER_LEN + arp::PACKET_LEN];
-        ethernet::Header {
-            destination: sim::World::mac(HOST),
-            source: sim::World::mac(peer),
-            ether_type: EtherType::ARP,
-        }
-        .emit(&mut frame);
-        arp::Packet {
+        let answer = arp::Packet {
             operation: arp::Operation::Reply,
             sender_mac: sim::World::mac(peer),
             sender_ip: question.target_ip,
             target_mac: sim::World::mac(HOST),
             target_ip: question.sender_ip,
-        }
-        .emit(&mut frame[ethernet::HEADER_LEN..]);
+        };
+        let frame = network::arp(answer.target_mac, &answer);
         self.wires[peer].to_nic.push_back(frame);
     }
 

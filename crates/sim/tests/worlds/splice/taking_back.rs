@@ -6,10 +6,10 @@ use host::{Event, Holder, SocketError, SpliceEnd, SpliceHandle, SpliceOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim::{Fate, World};
+use testkit::network::{self, icmp};
 use wire::arp;
 use wire::ethernet::MacAddr;
 use wire::icmp::v4;
-use wire::ipv4::{self, protocol};
 
 use super::flows::{Flows, Plan};
 use super::rig::{BACKEND, CLIENT, PROXY, Proxied as _, world};
@@ -233,25 +233,10 @@ fn too_big(packet: &[u8], mtu: u16) -> Vec<u8> {
         reason: v4::Unreachable::FragmentationNeeded { mtu },
         original: &packet[14..14 + 28],
     };
-    let mut frame = vec![0; 14 + 20 + message.len()];
-    frame[..6].copy_from_slice(&World::mac(PROXY).0);
-    frame[6..12].copy_from_slice(&World::mac(BACKEND).0);
-    frame[12..14].copy_from_slice(&[8, 0]);
-    let at = ipv4::Header {
-        src: [10, 0, 0, 3].into(),
-        dst: [10, 0, 0, 2].into(),
-        protocol: protocol::ICMP,
-        ttl: 64,
-        traffic_class: 0,
-        identification: 0,
-        dont_fragment: true,
-        payload_len: message.len() as u16,
-        fragment: None,
-    }
-    .emit(&mut frame[14..]);
-    ipv4::fill_checksum(&mut frame[14..14 + at]);
-    message.emit(&mut frame[14 + at..]);
-    frame
+    icmp(
+        [BACKEND, PROXY].map(|at| (World::mac(at), World::address(at, false))),
+        &message,
+    )
 }
 
 /// The path to the backend shrinks under load: what is on its way comes again in small packets, the host takes the splice
@@ -417,18 +402,14 @@ fn a_neighbour_that_moves_brings_the_splice_back() {
     world.run_for(Duration::from_secs(3));
     assert_eq!(world.ended(splice), None);
     let moved = MacAddr([2, 0, 0, 0, 0, 99]);
-    let mut frame = vec![0; 14 + arp::PACKET_LEN];
-    frame[..6].copy_from_slice(&World::mac(PROXY).0);
-    frame[6..12].copy_from_slice(&moved.0);
-    frame[12..14].copy_from_slice(&[8, 6]);
-    arp::Packet {
+    let question = arp::Packet {
         operation: arp::Operation::Request,
         sender_mac: moved,
         sender_ip: [10, 0, 0, 3].into(),
         target_mac: MacAddr([0; 6]),
         target_ip: [10, 0, 0, 2].into(),
-    }
-    .emit(&mut frame[14..]);
+    };
+    let frame = network::arp(World::mac(PROXY), &question);
     // The old card says nothing any more.
     world.decide(|from, _, _| {
         if from == BACKEND {

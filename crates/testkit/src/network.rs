@@ -1,0 +1,75 @@
+//! Frames of the protocols beside TCP.
+
+use std::net::IpAddr;
+
+use wire::ethernet::{self, EtherType, MacAddr};
+use wire::icmp::v4::Message;
+use wire::{arp, ipv4};
+
+/// Source and destination of a packet: on the link, and beyond it.
+pub type Ends = [(MacAddr, IpAddr); 2];
+
+/// An IPv4 packet of a protocol, whose payload `emit` writes.
+///
+/// # Panics
+/// When an address is not IPv4's.
+pub fn ipv4(
+    [src, dst]: Ends,
+    protocol: u8,
+    payload_len: usize,
+    emit: impl FnOnce(&mut [u8]),
+) -> Vec<u8> {
+    let (IpAddr::V4(from), IpAddr::V4(to)) = (src.1, dst.1) else {
+        panic!("{} or {} is no IPv4 address", src.1, dst.1)
+    };
+    let mut frame = framed(
+        [src.0, dst.0],
+        EtherType::IPV4,
+        ipv4::HEADER_LEN + payload_len,
+    );
+    let header = ipv4::Header {
+        src: from,
+        dst: to,
+        protocol,
+        ttl: 64,
+        traffic_class: 0,
+        identification: 0,
+        dont_fragment: true,
+        payload_len: payload_len as u16,
+        fragment: None,
+    };
+    let packet = &mut frame[ethernet::HEADER_LEN..];
+    let len = header.emit(packet);
+    ipv4::fill_checksum(&mut packet[..len]);
+    emit(&mut packet[len..]);
+    frame
+}
+
+/// An ICMP message.
+///
+/// # Panics
+/// When an address is not IPv4's.
+pub fn icmp(ends: Ends, message: &Message<'_>) -> Vec<u8> {
+    ipv4(ends, ipv4::protocol::ICMP, message.len(), |payload| {
+        message.emit(payload);
+    })
+}
+
+/// An ARP packet to `to`.
+pub fn arp(to: MacAddr, packet: &arp::Packet) -> Vec<u8> {
+    let mut frame = framed([packet.sender_mac, to], EtherType::ARP, arp::PACKET_LEN);
+    packet.emit(&mut frame[ethernet::HEADER_LEN..]);
+    frame
+}
+
+/// A frame with room for so many bytes behind its header.
+fn framed([source, destination]: [MacAddr; 2], ether_type: EtherType, len: usize) -> Vec<u8> {
+    let mut frame = vec![0; ethernet::HEADER_LEN + len];
+    let header = ethernet::Header {
+        destination,
+        source,
+        ether_type,
+    };
+    header.emit(&mut frame);
+    frame
+}
