@@ -26,16 +26,26 @@ fn framing(structured: bool) -> Framing {
     }
 }
 
+fn cookie(tag: u16, generation: u16, low: u32) -> u64 {
+    let cookie = Cookie {
+        tag,
+        generation,
+        low,
+    };
+    cookie.to_bits()
+}
+
+fn chunk(done: bool, cookie: u64, content: ChunkType) -> Reply {
+    Reply::Chunk(Chunk {
+        done,
+        cookie,
+        content,
+    })
+}
+
 /// A reply, and how many bytes follow its header.
 fn replies(structured: bool) -> BoxedStrategy<(Reply, u32)> {
-    let cookie = |tag, low| {
-        Cookie {
-            tag,
-            generation: 77,
-            low,
-        }
-        .to_bits()
-    };
+    let cookie = |tag, low| cookie(tag, 77, low);
     let failed = (0..TAGS, 1..200u32).prop_map(move |(tag, error)| {
         let cookie = cookie(tag, 5);
         (Reply::Simple { error, cookie }, 0)
@@ -62,17 +72,11 @@ fn replies(structured: bool) -> BoxedStrategy<(Reply, u32)> {
             (ChunkType::Error { error, message_len, len }, len)
         }),
     ];
-    let chunk = (0..TAGS, any::<bool>(), contents);
-    let chunk = chunk.prop_map(move |(tag, done, (content, behind))| {
-        let cookie = cookie(tag, u32::MAX - 4000);
-        let chunk = Chunk {
-            done,
-            cookie,
-            content,
-        };
-        (Reply::Chunk(chunk), behind)
+    let chunks = (0..TAGS, any::<bool>(), contents);
+    let chunks = chunks.prop_map(move |(tag, done, (content, behind))| {
+        (chunk(done, cookie(tag, u32::MAX - 4000), content), behind)
     });
-    prop_oneof![4 => chunk, 1 => failed].boxed()
+    prop_oneof![4 => chunks, 1 => failed].boxed()
 }
 
 fn streams() -> impl Strategy<Value = (bool, Vec<(Reply, u32)>, Vec<usize>)> {
@@ -184,83 +188,47 @@ fn placement_of(structured: bool, reply: &Reply) -> Option<(u32, Option<Placemen
 
 #[test]
 fn data_belong_where_the_cookie_says() {
-    let cookie = Cookie {
-        tag: 3,
-        generation: 2,
-        low: 4096,
+    let placed = |from, len, at| {
+        let (to, tag) = (from + len, 3);
+        let placement = Placement { from, to, tag, at };
+        Some((to, Some(placement)))
     };
-    let simple = Reply::simple(cookie.to_bits(), Ok(()));
-    let placement = Placement {
-        from: 16,
-        to: 16 + 4096,
-        tag: 3,
-        at: 0,
-    };
-    assert_eq!(placement_of(false, &simple), Some((4112, Some(placement))));
+    let simple = Reply::simple(cookie(3, 2, 4096), Ok(()));
+    assert_eq!(placement_of(false, &simple), placed(16, 4096, 0));
     // Where reads are answered in chunks, only other requests are answered so.
     assert_eq!(placement_of(true, &simple), Some((16, None)));
 
     // The request was for what begins 100 bytes below a multiple of 4 GiB.
     let base = (7 << 32) - 100;
-    let cookie = Cookie {
-        low: base as u32,
-        ..cookie
-    };
-    let content = ChunkType::Data {
-        offset: base + 300,
-        len: 512,
-    };
-    let chunk = Reply::Chunk(Chunk {
-        done: false,
-        cookie: cookie.to_bits(),
-        content,
-    });
-    let placement = Placement {
-        from: 28,
-        to: 28 + 512,
-        tag: 3,
-        at: 300,
-    };
-    assert_eq!(placement_of(true, &chunk), Some((540, Some(placement))));
+    let (offset, len) = (base + 300, 512);
+    let content = ChunkType::Data { offset, len };
+    let chunk = chunk(false, cookie(3, 2, base as u32), content);
+    assert_eq!(placement_of(true, &chunk), placed(28, 512, 300));
     assert_eq!(placement_of(false, &chunk), None);
 }
 
 #[test]
 fn what_no_request_can_have_led_to_is_no_header() {
-    let cookie = |tag, low| {
-        Cookie {
-            tag,
-            generation: 0,
-            low,
-        }
-        .to_bits()
-    };
+    let cookie = |tag, low| cookie(tag, 0, low);
     let wrong_tag = Reply::simple(cookie(TAGS, 10), Ok(()));
     assert_eq!(placement_of(false, &wrong_tag), None);
     let too_long = Reply::simple(cookie(0, MAX_DATA + 1), Ok(()));
     assert_eq!(placement_of(false, &too_long), None);
     let refused = Reply::simple(cookie(0, MAX_DATA + 1), Err(Errno::Io));
     assert_eq!(placement_of(false, &refused), Some((16, None)));
-    let long_text = Reply::Chunk(Chunk {
-        done: true,
-        cookie: cookie(0, 0),
-        content: ChunkType::Error {
-            error: 5,
-            message_len: 9,
-            len: 5000,
-        },
-    });
+    let text = ChunkType::Error {
+        error: 5,
+        message_len: 9,
+        len: 5000,
+    };
+    let long_text = chunk(true, cookie(0, 0), text);
     assert_eq!(placement_of(true, &long_text), None);
 }
 
 #[test]
 fn rules_that_are_broken_are_told() {
     let simple = framing(false);
-    let chunk = Reply::Chunk(Chunk {
-        done: true,
-        cookie: 0,
-        content: ChunkType::None,
-    });
+    let chunk = chunk(true, 0, ChunkType::None);
     let refused = simple.begin(&chunk.head().bytes()[..16]).unwrap_err();
     assert_eq!(
         refused.to_string(),

@@ -161,23 +161,16 @@ proptest! {
     ) {
         let keys = [info(pair, 1), info(pair, 2), info(pair, 3)];
         let mut reader = Reader::new(keys[0].clone());
-        let mut open_some = |keys: &CryptoInfo, n| {
+        let open_some = |reader: &mut Reader, keys: &CryptoInfo, n| {
             let mut writer = Writer::new(keys.clone());
             for _ in 0..n {
                 let record = seal(&mut writer, DATA, b"before");
-                open(&mut reader, &whole(&record), None).unwrap();
+                open(reader, &whole(&record), None).unwrap();
             }
         };
-        open_some(&keys[0], before);
+        open_some(&mut reader, &keys[0], before);
         assert_eq!(reader.rekey(keys[1].clone()), 1);
-        let mut open_some = |keys: &CryptoInfo, n| {
-            let mut writer = Writer::new(keys.clone());
-            for _ in 0..n {
-                let record = seal(&mut writer, DATA, b"between");
-                open(&mut reader, &whole(&record), None).unwrap();
-            }
-        };
-        open_some(&keys[1], between);
+        open_some(&mut reader, &keys[1], between);
         assert_eq!(reader.rekey(keys[2].clone()), 2);
         let mut writer = Writer::new(keys[2].clone());
         for (i, content) in contents.iter().enumerate() {
@@ -268,57 +261,31 @@ fn violation_of(info: &CryptoInfo, record: &[u8]) -> Violation {
 fn what_may_not_come_is_refused() {
     let tls13 = info((Version::Tls13, Algorithm::Aes128Gcm), 1);
     let tls12 = info((Version::Tls12, Algorithm::ChaCha20Poly1305), 1);
-    let refused = |info: &CryptoInfo, header: &[u8]| violation_of(info, header);
-    // A change_cipher_spec of the middlebox compatibility mode ends with the Finished.
-    assert_eq!(
-        refused(&tls13, &[20, 3, 3, 0, 1, 1]),
-        Violation::ContentType(20)
-    );
-    assert_eq!(
-        refused(&tls13, &[21, 3, 3, 0, 2, 2, 40]),
-        Violation::ContentType(21)
-    );
-    assert_eq!(
-        refused(&tls12, &[20, 3, 3, 0, 17]),
-        Violation::ContentType(20)
-    );
-    assert_eq!(
-        refused(&tls12, &[24, 3, 3, 0, 17]),
-        Violation::ContentType(24)
-    );
-    assert_eq!(
-        refused(&tls12, &[23, 3, 1, 0, 17]),
-        Violation::Version(0x301)
-    );
-    assert_eq!(refused(&tls13, &[23, 3, 3, 0, 16]), Violation::TooShort(16));
-    assert_eq!(
-        refused(&tls13, &[23, 3, 3, 0x40, 18]),
-        Violation::TooLong(MAX_PLAINTEXT + 1, MAX_PLAINTEXT)
-    );
-    assert_eq!(
-        refused(&tls12, &[23, 3, 3, 0x40, 17]),
-        Violation::TooLong(MAX_PLAINTEXT + 1, MAX_PLAINTEXT)
-    );
-    assert_eq!(
-        violation_of(&tls13, &seal_inner(&tls13, &[0])),
-        Violation::OnlyPadding
-    );
-    assert_eq!(
-        violation_of(&tls13, &seal_inner(&tls13, &[0; 900])),
-        Violation::OnlyPadding
-    );
-    assert_eq!(
-        violation_of(&tls13, &seal_inner(&tls13, &[22, 0, 0])),
-        Violation::Empty(22)
-    );
-    assert_eq!(
-        violation_of(&tls13, &seal_inner(&tls13, &[1, 20])),
-        Violation::ContentType(20)
-    );
-    assert_eq!(
-        violation_of(&tls13, &seal_inner(&tls13, &[7; MAX_PLAINTEXT + 1])),
-        Violation::ContentType(7)
-    );
+    let too_long = Violation::TooLong(MAX_PLAINTEXT + 1, MAX_PLAINTEXT);
+    for (info, header, violation) in [
+        // A change_cipher_spec of the middlebox compatibility mode ends with the Finished.
+        (&tls13, &[20, 3, 3, 0, 1, 1][..], Violation::ContentType(20)),
+        (&tls13, &[21, 3, 3, 0, 2, 2, 40], Violation::ContentType(21)),
+        (&tls12, &[20, 3, 3, 0, 17], Violation::ContentType(20)),
+        (&tls12, &[24, 3, 3, 0, 17], Violation::ContentType(24)),
+        (&tls12, &[23, 3, 1, 0, 17], Violation::Version(0x301)),
+        (&tls13, &[23, 3, 3, 0, 16], Violation::TooShort(16)),
+        (&tls13, &[23, 3, 3, 0x40, 18], too_long.clone()),
+        (&tls12, &[23, 3, 3, 0x40, 17], too_long),
+    ] {
+        assert_eq!(violation_of(info, header), violation, "{header:?}");
+    }
+    for (inner, violation) in [
+        (&[0][..], Violation::OnlyPadding),
+        (&[0; 900], Violation::OnlyPadding),
+        (&[22, 0, 0], Violation::Empty(22)),
+        (&[1, 20], Violation::ContentType(20)),
+        (&[7; MAX_PLAINTEXT + 1], Violation::ContentType(7)),
+    ] {
+        let record = seal_inner(&tls13, inner);
+        let len = inner.len();
+        assert_eq!(violation_of(&tls13, &record), violation, "{len} bytes");
+    }
     let alert = seal(&mut Writer::new(tls12.clone()), ContentType::ALERT, &[]);
     assert_eq!(violation_of(&tls12, &alert), Violation::Empty(21));
 }
