@@ -2,7 +2,7 @@
 
 use wire::ethernet::MacAddr;
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};
-use wire::tcp::{self, Flags, Header};
+use wire::tcp::{self, Flags, Header, Options, Timestamps};
 use wire::{FlowKey, SeqNum, ipv4};
 
 use crate::fixtures::{HOST, PEER};
@@ -17,6 +17,41 @@ pub fn ack(flow: &FlowKey, seq: SeqNum) -> Header {
         flags: Flags::ACK,
         window: 1000,
         ..Header::default()
+    }
+}
+
+/// A SYN as Linux sends it.
+pub fn syn(flow: &FlowKey, seq: SeqNum, val: u32) -> Header {
+    Header {
+        ack: SeqNum(0),
+        flags: Flags::SYN,
+        window: 64_240,
+        options: Options {
+            mss: Some(1460),
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: Some(Timestamps { val, echo: 0 }),
+            ..Options::default()
+        },
+        ..ack(flow, seq)
+    }
+}
+
+/// What a peer sends that has got the answer to its SYN.
+pub fn established(syn: &Header, answer: &Header, val: u32) -> Header {
+    let timestamps = answer.options.timestamps.map(|theirs| Timestamps {
+        val,
+        echo: theirs.val,
+    });
+    Header {
+        seq: syn.seq + 1,
+        ack: answer.seq + 1,
+        flags: Flags::ACK,
+        options: Options {
+            timestamps,
+            ..Options::default()
+        },
+        ..*syn
     }
 }
 

@@ -2,9 +2,10 @@
 //! and bytes that tests agree on, and an allocator that counts.
 //!
 //! The crate depends on `nic`, so unit tests inside `nic` see another copy of that crate's types here. They use the modules that name
-//! none of them, all but [`bare`], [`tap`] and [`toe`]. A test of the NIC that needs no private item is a module of `crates/nic/tests/behaviour`,
-//! one binary, and uses those as well.
+//! none of them, all but [`accel`], [`bare`], [`tap`] and [`toe`]. A test of the NIC that needs no private item is a module of
+//! `crates/nic/tests/behaviour`, one binary, and uses those as well.
 
+pub mod accel;
 mod allocator;
 pub mod arrivals;
 pub mod bare;

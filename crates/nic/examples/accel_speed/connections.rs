@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nic::FrameMeta;
 use nic::ring::accel::{InstallListener, ListenRuleId, ListenerOptions, Teardown, TimestampState};
 use nic::ring::{FunctionConfig, RecvDescriptor, SendDescriptor};
+use testkit::accel::{listener, teardown};
 use testkit::bare::{Rig, function_config, nic_config};
 use testkit::fixtures::{HOST, PEER};
 use testkit::frames::rewrite;
@@ -54,13 +55,8 @@ impl Connections {
             address: Ipv4Addr::UNSPECIFIED.into(),
             port: 80,
             options: ListenerOptions {
-                mss: 1460,
-                window: 65_535,
-                window_scale: Some(9),
-                sack: true,
                 backlog: 1024,
-                defer: true,
-                hop_limit: 64,
+                ..listener()
             },
         };
         rig.post(&SendDescriptor::InstallListener(&install));
@@ -158,28 +154,17 @@ impl Connections {
 
     fn hand_back(&mut self, request: &Parsed, value: u32) {
         let tcp = &request.tcp;
+        let flow = request.flow.reversed();
         let teardown = Teardown {
-            ticket: 0,
-            flow: request.flow.reversed(),
-            hop: PEER,
-            hop_limit: 64,
-            peer_closed: false,
-            snd_una: tcp.ack,
-            snd_nxt: tcp.ack,
-            rcv_nxt: tcp.seq + REQUEST as u32,
             peer_window: 1 << 20,
             peer_shift: 7,
             our_shift: 9,
             window: 128,
-            mss: 1448,
             timestamps: tcp.options.timestamps.map(|timestamps| TimestampState {
                 recent: timestamps.val,
                 value,
             }),
-            rto_us: 200_000,
-            retransmits: 0,
-            time_wait_ms: 60_000,
-            fin_wait2_ms: 60_000,
+            ..teardown(flow, tcp.ack, tcp.seq + REQUEST as u32)
         };
         let payload = [self.rig.slice(0, RESPONSE)];
         self.rig.post(&SendDescriptor::Teardown {

@@ -3,6 +3,7 @@
 mod accel;
 mod descriptors;
 mod memory;
+mod received;
 mod refusals;
 mod renewal;
 mod spsc;

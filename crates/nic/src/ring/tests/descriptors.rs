@@ -2,9 +2,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 
 use l5p::Layers;
-use l5p::nvme::{self, Role};
+use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, CryptoInfo, Version};
 use proptest::prelude::*;
+use testkit::fixtures::nvme;
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
@@ -72,6 +73,36 @@ pub(super) fn pass(descriptor: &SendDescriptor<'_>) -> (Command, Vec<Slice>) {
     (taken.command.unwrap(), gather.slices().to_vec())
 }
 
+/// Between two ports.
+fn flow(src: IpAddr, dst: IpAddr) -> FlowKey {
+    FlowKey {
+        src: (src, 443),
+        dst: (dst, 50_000),
+    }
+}
+
+fn local() -> FlowKey {
+    flow(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into())
+}
+
+/// Posts a context with these protocols, and checks that it arrives as it was posted.
+fn pass_create(direction: Direction, flow: FlowKey, layers: &Layers) {
+    let (context, tcpsn) = (ContextId(7), SeqNum(u32::MAX));
+    let (command, _) = pass(&SendDescriptor::CreateContext {
+        context,
+        direction,
+        flow,
+        tcpsn,
+        layers,
+    });
+    let Command::Create(create) = command else {
+        panic!("not a create")
+    };
+    assert_eq!((create.context, create.direction), (context, direction));
+    assert_eq!((create.flow, create.tcpsn), (flow, tcpsn));
+    assert_eq!(create.layers, *layers);
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "keys are wiped by a foreign function")]
 fn keys_that_the_device_has_taken_are_in_the_ring_no_more() {
@@ -81,10 +112,7 @@ fn keys_that_the_device_has_taken_are_in_the_ring_no_more() {
     let create = SendDescriptor::CreateContext {
         context: ContextId(7),
         direction: Direction::Transmit,
-        flow: FlowKey {
-            src: (Ipv4Addr::LOCALHOST.into(), 443),
-            dst: (Ipv4Addr::LOCALHOST.into(), 50_000),
-        },
+        flow: local(),
         tcpsn: SeqNum(0),
         layers: &Layers::of(&crypto),
     };
@@ -143,27 +171,7 @@ fn commands_arrive_as_they_were_posted() {
         ),
     ];
     for (src, dst) in addresses {
-        let flow = FlowKey {
-            src: (src, 443),
-            dst: (dst, 50_000),
-        };
-        let crypto = crypto();
-        let (command, _) = pass(&SendDescriptor::CreateContext {
-            context: ContextId(7),
-            direction: Direction::Receive,
-            flow,
-            tcpsn: SeqNum(u32::MAX),
-            layers: &Layers::of(&crypto),
-        });
-        let Command::Create(create) = command else {
-            panic!("not a create")
-        };
-        assert_eq!(
-            (create.context, create.direction),
-            (ContextId(7), Direction::Receive)
-        );
-        assert_eq!((create.flow, create.tcpsn), (flow, SeqNum(u32::MAX)));
-        assert_eq!(create.layers, Layers::of(&crypto));
+        pass_create(Direction::Receive, flow(src, dst), &Layers::of(&crypto()));
     }
 
     let inner = InnerRecover {
@@ -230,60 +238,28 @@ fn nvme_parameters_arrive_as_they_were_posted() {
         (Role::Controller, false, true),
         (Role::Controller, true, true),
     ] {
-        let nvme = nvme::Parameters {
-            sender,
-            header_digest,
-            data_digest,
+        let nvme = Parameters {
             alignment: 3,
             max_pdu: u32::MAX - 7,
             commands: u16::MAX - 3,
+            ..nvme(sender, header_digest, data_digest)
         };
-        let (command, _) = pass(&SendDescriptor::CreateContext {
-            context: ContextId(7),
-            direction: Direction::Transmit,
-            flow: FlowKey {
-                src: (Ipv4Addr::LOCALHOST.into(), 1),
-                dst: (Ipv4Addr::LOCALHOST.into(), 2),
-            },
-            tcpsn: SeqNum(4),
-            layers: &Layers::of(&nvme),
-        });
-        assert!(matches!(
-            command,
-            Command::Create(create)
-                if create.layers == Layers::of(&nvme)
-        ));
+        pass_create(Direction::Transmit, local(), &Layers::of(&nvme));
     }
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "keys are wiped by a foreign function")]
 fn stacked_parameters_arrive_as_they_were_posted() {
-    let (tls, nvme) = (
-        crypto(),
-        nvme::Parameters {
-            sender: Role::Host,
-            header_digest: true,
-            data_digest: true,
-            alignment: 3,
-            max_pdu: 9000,
-            commands: 0,
-        },
-    );
-    let (command, _) = pass(&SendDescriptor::CreateContext {
-        context: ContextId(7),
-        direction: Direction::Receive,
-        flow: FlowKey {
-            src: (Ipv6Addr::LOCALHOST.into(), 1),
-            dst: (Ipv6Addr::LOCALHOST.into(), 2),
-        },
-        tcpsn: SeqNum(4),
-        layers: &Layers::of(&tls).carrying(&nvme),
-    });
-    let Command::Create(create) = command else {
-        panic!("not a create")
+    let nvme = Parameters {
+        alignment: 3,
+        max_pdu: 9000,
+        commands: 0,
+        ..nvme(Role::Host, true, true)
     };
-    assert_eq!(create.layers, Layers::of(&tls).carrying(&nvme));
+    let flow = flow(Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
+    let layers = Layers::of(&crypto()).carrying(&nvme);
+    pass_create(Direction::Receive, flow, &layers);
 }
 
 #[test]
@@ -380,87 +356,6 @@ fn what_does_not_fit_is_not_posted() {
         Err(PostError::Full { needed: 1, free: 0 })
     );
     assert_eq!(send.posted(), 16);
-}
-
-#[test]
-fn a_received_packet_arrives_as_it_was_pushed() {
-    let (mut host, mut device) = pair();
-    let packet = RecvDescriptor::Packet(Packet {
-        buffer: Slice {
-            offset: 1 << 45,
-            len: 66_000,
-            region: RegionId(u16::MAX),
-        },
-        header_len: 66,
-        payload_len: 65_000,
-        segments: 45,
-        context: Some(ContextId(0)),
-        processed: Processed::by_layers(1, true),
-        placed: 2,
-        notes: 0,
-        checksum_ok: false,
-        hash: 0xdead_beef,
-    });
-    let request = RecvDescriptor::ResyncRequest {
-        context: ContextId(9),
-        tcpsn: SeqNum(3),
-        inner: Some(InnerPlace {
-            layer: 3,
-            offset: u32::MAX,
-        }),
-    };
-    let outer_request = RecvDescriptor::ResyncRequest {
-        context: ContextId(9),
-        tcpsn: SeqNum(3),
-        inner: None,
-    };
-    let placed = |at| RecvDescriptor::Placed {
-        at,
-        slice: Slice {
-            offset: 1 << 40,
-            len: 1448,
-            region: RegionId(3),
-        },
-        tag: u16::MAX,
-    };
-    let completion = RecvDescriptor::Completion {
-        send_index: 1 << 40,
-        context: None,
-        tcpsn: SeqNum(8),
-        error: ErrorCode::SourceChanged,
-    };
-    let pushed = [
-        packet,
-        placed(0),
-        placed(u32::MAX),
-        request,
-        outer_request,
-        completion,
-    ];
-    for descriptor in pushed {
-        assert!(device.queues[0].recv.push(descriptor));
-    }
-    device.queues[0].recv.publish();
-    let recv = &mut host.queues[0].recv;
-    let popped: Vec<_> = std::iter::from_fn(|| recv.pop()).collect();
-    assert_eq!(popped, pushed);
-}
-
-#[test]
-fn every_error_code_survives_its_number() {
-    for byte in 0..=255 {
-        if let Some(code) = ErrorCode::from_byte(byte) {
-            assert_eq!(code as u8, byte);
-        }
-    }
-    assert_eq!(ErrorCode::from_byte(0), None);
-    assert_eq!(
-        ErrorCode::from_byte(ErrorCode::TagNotMapped as u8),
-        Some(ErrorCode::TagNotMapped)
-    );
-    let last = ErrorCode::NoResource;
-    assert_eq!(ErrorCode::from_byte(last as u8), Some(last));
-    assert_eq!(ErrorCode::from_byte(last as u8 + 1), None);
 }
 
 proptest! {

@@ -4,13 +4,14 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use nic::ring::accel::{InstallListener, ListenRuleId, ListenerOptions};
+use nic::ring::accel::{InstallListener, ListenRuleId};
 use nic::ring::{FunctionConfig, RecvDescriptor, SendDescriptor};
-use testkit::allocations;
+use testkit::accel::listener;
 use testkit::bare::{Rig, function_config, nic_config};
 use testkit::fixtures::{HOST, PEER};
+use testkit::{allocations, frames};
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};
-use wire::tcp::{Flags, Header, Options, Timestamps};
+use wire::tcp::Header;
 use wire::{FlowKey, SeqNum};
 
 const RULE: ListenRuleId = ListenRuleId(0);
@@ -33,15 +34,7 @@ impl Server {
             rule: RULE,
             address: Ipv4Addr::UNSPECIFIED.into(),
             port: 80,
-            options: ListenerOptions {
-                mss: 1460,
-                window: 65_535,
-                window_scale: Some(9),
-                sack: true,
-                backlog: 64,
-                defer: true,
-                hop_limit: 64,
-            },
+            options: listener(),
         }));
         let mut server = Server {
             rig,
@@ -101,24 +94,8 @@ fn flow(client: u32) -> FlowKey {
 }
 
 fn syn(client: u32) -> Header {
-    Header {
-        src_port: flow(client).src.1,
-        dst_port: 80,
-        seq: SeqNum(client.wrapping_mul(0x9e37_79b9)),
-        flags: Flags::SYN,
-        window: 64_240,
-        options: Options {
-            mss: Some(1460),
-            window_scale: Some(7),
-            sack_permitted: true,
-            timestamps: Some(Timestamps {
-                val: client,
-                echo: 0,
-            }),
-            ..Options::default()
-        },
-        ..Header::default()
-    }
+    let seq = SeqNum(client.wrapping_mul(0x9e37_79b9));
+    frames::syn(&flow(client), seq, client)
 }
 
 /// A flood from forged addresses: every SYN is answered, and nothing is kept.
@@ -152,19 +129,7 @@ fn connections_are_set_up_without_allocating() {
         }
         let (flow, syn) = (flow(client), syn(client));
         let answer = server.receive(&flow, &syn, 0).unwrap();
-        let mut ack = Header {
-            seq: syn.seq + 1,
-            ack: answer.seq + 1,
-            flags: Flags::ACK,
-            ..syn
-        };
-        ack.options = Options {
-            timestamps: answer.options.timestamps.map(|timestamps| Timestamps {
-                val: client + 1,
-                echo: timestamps.val,
-            }),
-            ..Options::default()
-        };
+        let ack = frames::established(&syn, &answer, client + 1);
         assert_eq!(server.receive(&flow, &ack, 0), None);
         assert_eq!(server.receive(&flow, &ack, 20), None);
         if client % 16 == 0 {

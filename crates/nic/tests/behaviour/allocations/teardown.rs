@@ -4,11 +4,12 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use nic::ring::SendDescriptor;
-use nic::ring::accel::{Teardown, TimestampState};
+use nic::ring::accel::Teardown;
 use nic::{AccelConfig, Counters, NicConfig};
+use testkit::accel::teardown;
 use testkit::bare::{Rig, function_config, nic_config};
 use testkit::fixtures::{HOST, PEER};
-use testkit::{allocated_bytes, allocations};
+use testkit::{allocated_bytes, allocations, frames};
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
 use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{FlowKey, SeqNum};
@@ -47,26 +48,7 @@ impl Server {
     fn close(&mut self, number: u32) {
         let teardown = Teardown {
             ticket: number,
-            flow: flow(number),
-            hop: PEER,
-            hop_limit: 64,
-            peer_closed: false,
-            snd_una: SeqNum(number),
-            snd_nxt: SeqNum(number),
-            rcv_nxt: SeqNum(7),
-            peer_window: 65_535,
-            peer_shift: 0,
-            our_shift: 7,
-            window: 500,
-            mss: 1448,
-            timestamps: Some(TimestampState {
-                recent: 1,
-                value: 2,
-            }),
-            rto_us: 200_000,
-            retransmits: 0,
-            time_wait_ms: 60_000,
-            fin_wait2_ms: 60_000,
+            ..teardown(flow(number), SeqNum(number), SeqNum(7))
         };
         let payload = [self.rig.slice(0, RESPONSE)];
         self.rig.post(&SendDescriptor::Teardown {
@@ -81,9 +63,6 @@ impl Server {
     fn finish(&mut self, number: u32) {
         let flow = flow(number).reversed();
         let header = Header {
-            src_port: flow.src.1,
-            dst_port: flow.dst.1,
-            seq: SeqNum(7),
             ack: SeqNum(number) + RESPONSE + 1,
             flags: Flags::FIN | Flags::ACK,
             window: 500,
@@ -91,6 +70,7 @@ impl Server {
                 timestamps: Some(Timestamps { val: 3, echo: 2 }),
                 ..Options::default()
             },
+            ..frames::ack(&flow, SeqNum(7))
         };
         let mut frame = [0; MAX_TCP_HEADERS_LEN];
         let len = emit_tcp_headers(&mut frame, PEER, HOST, &flow, &header, 0, 64);

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use nic::ring::accel::{Established, InstallListener, ListenRuleId, ListenerOptions};
 use nic::ring::{ErrorCode, FunctionConfig, RecvDescriptor, SendDescriptor};
 use nic::{FrameMeta, Nic, NicConfig};
+use testkit::accel::listener;
 use testkit::bare::{BareHost, drain, function_config, nic_config};
 use testkit::fixtures::PEER;
 use testkit::frames;
 use wire::ethernet::MacAddr;
 use wire::packet::{self, Class};
-use wire::tcp::{Flags, Header, Options, Timestamps};
+use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum};
 
 pub struct Rig {
@@ -30,13 +31,11 @@ pub enum Told {
 
 pub fn options() -> ListenerOptions {
     ListenerOptions {
-        mss: 1460,
         window: 60_000,
-        window_scale: Some(9),
-        sack: true,
         backlog: 16,
         defer: false,
         hop_limit: 61,
+        ..listener()
     }
 }
 
@@ -196,36 +195,10 @@ pub fn to_host(flow: &FlowKey, header: &Header, payload: &[u8]) -> Vec<u8> {
 
 /// A SYN as Linux sends it.
 pub fn syn(flow: &FlowKey) -> Header {
-    Header {
-        src_port: flow.src.1,
-        dst_port: flow.dst.1,
-        seq: SeqNum(0xffff_fff0),
-        flags: Flags::SYN,
-        window: 64_240,
-        options: Options {
-            mss: Some(1460),
-            window_scale: Some(7),
-            sack_permitted: true,
-            timestamps: Some(Timestamps { val: 1000, echo: 0 }),
-            ..Options::default()
-        },
-        ..Header::default()
-    }
+    frames::syn(flow, SeqNum(0xffff_fff0), 1000)
 }
 
 /// What a peer sends that has got our SYN-ACK.
 pub fn ack(syn: &Header, answer: &Header) -> Header {
-    Header {
-        seq: syn.seq + 1,
-        ack: answer.seq + 1,
-        flags: Flags::ACK,
-        options: Options {
-            timestamps: answer.options.timestamps.map(|timestamps| Timestamps {
-                val: 1001,
-                echo: timestamps.val,
-            }),
-            ..Options::default()
-        },
-        ..*syn
-    }
+    frames::established(syn, answer, 1001)
 }

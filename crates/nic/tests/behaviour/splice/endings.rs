@@ -28,9 +28,8 @@ pub fn finish(rig: &mut Rig) {
         (B, 3, 3, FIN, b""),
         (A, 3, 4, ACK, b""),
     ] {
-        let segment = rig.segment(from, seq, ack, flags, payload);
-        let left = rig.frame(&segment);
-        rig.one(1 - from, &left).is(seq, ack, flags, payload);
+        rig.forwarded(from, seq, ack, flags, payload)
+            .is(seq, ack, flags, payload);
     }
 }
 
@@ -67,34 +66,25 @@ fn both_fins_end_it_after_a_rest() {
 #[test]
 fn half_a_close_ends_nothing() {
     let mut rig = Rig::new();
-    let fin = rig.segment(A, 0, 0, FIN, b"last");
-    rig.frame(&fin);
-    let ack = rig.segment(B, 0, 5, ACK, b"");
-    rig.frame(&ack);
+    rig.bring(A, 0, 0, FIN, b"last");
+    rig.bring(B, 0, 5, ACK, b"");
     for n in 0..100 {
-        let data = rig.segment(B, n, 5, ACK, b"x");
-        let left = rig.frame(&data);
-        rig.one(A, &left).is(n, 5, ACK, b"x");
-        let ack = rig.segment(A, 5, n + 1, ACK, b"");
-        rig.frame(&ack);
+        rig.forwarded(B, n, 5, ACK, b"x").is(n, 5, ACK, b"x");
+        rig.bring(A, 5, n + 1, ACK, b"");
         rig.pass(Duration::from_secs(60));
     }
     assert_eq!(rig.told(), []);
     // What lies beyond an acknowledged FIN is none of the stream's.
-    let beyond = rig.segment(A, 5, 100, ACK, b"more");
-    let left = rig.frame(&beyond);
-    rig.one(A, &left).is(100, 5, ACK, b"");
+    rig.answered(A, 5, 100, ACK, b"more").is(100, 5, ACK, b"");
 }
 
 #[test]
 fn a_fin_that_nobody_acknowledges_ends_nothing() {
     let mut rig = Rig::new();
     for from in [A, B] {
-        let fin = rig.segment(from, 0, 0, FIN, b"");
-        rig.frame(&fin);
+        rig.bring(from, 0, 0, FIN, b"");
     }
-    let ack = rig.segment(A, 1, 1, ACK, b"");
-    rig.frame(&ack);
+    rig.bring(A, 1, 1, ACK, b"");
     rig.pass(10 * LINGER);
     assert_eq!(rig.told(), []);
 }
@@ -105,8 +95,7 @@ fn a_reset_ends_it_for_both() {
     for (seq, at) in [(0, 0), (7, 7)] {
         for from in [A, B] {
             let mut rig = Rig::new();
-            let data = rig.segment(from, 0, 0, ACK, b"1234567");
-            rig.frame(&data);
+            rig.bring(from, 0, 0, ACK, b"1234567");
             let reset = rig.segment(from, seq, 0, RST, b"");
             let left = rig.frame(&reset);
             let left = rig.one(1 - from, &left);
@@ -125,8 +114,7 @@ fn silence_ends_it_with_its_state() {
     let mut rig = Rig::with(idle);
     for n in 0..4 {
         rig.pass(Duration::from_millis(4_000));
-        let data = rig.segment([A, B][n % 2], 0, 0, ACK, b"");
-        rig.frame(&data);
+        rig.bring([A, B][n % 2], 0, 0, ACK, b"");
         assert_eq!(rig.told(), []);
     }
     rig.pass(Duration::from_millis(4_900));
@@ -148,9 +136,7 @@ fn silence_ends_it_with_its_state() {
 fn a_new_connection_between_the_same_ends_goes_to_the_host() {
     let mut rig = Rig::new();
     finish(&mut rig);
-    let old = rig.segment(A, 0, 0, SYN, b"");
-    let left = rig.frame(&old);
-    rig.one(A, &left).is(4, 3, ACK, b"");
+    rig.answered(A, 0, 0, SYN, b"").is(4, 3, ACK, b"");
     let newer = Options {
         timestamps: Some(Timestamps { val: 101, echo: 0 }),
         ..Options::default()
@@ -204,11 +190,9 @@ fn an_end_waits_for_room_in_the_hosts_ring() {
             .handle_frame(rig.bare.now, &foreign, FrameMeta::default());
         rig.bare.nic.flush(rig.bare.now);
     }
-    let reset = rig.segment(A, 0, 0, RST, b"");
-    rig.frame(&reset);
+    rig.bring(A, 0, 0, RST, b"");
     // Until the host knows, the flow is not its own.
-    let late = rig.segment(B, 0, 0, ACK, b"");
-    assert!(rig.frame(&late).is_empty());
+    assert!(rig.bring(B, 0, 0, ACK, b"").is_empty());
     let first = rig.told();
     let packets = |told: &[RecvDescriptor]| {
         let is_packet = |told: &&RecvDescriptor| matches!(told, RecvDescriptor::Packet(_));

@@ -39,8 +39,7 @@ fn a_reset_inside_of_the_window_is_challenged_now_and_then() {
 fn a_reset_outside_of_the_window_is_nothing() {
     let mut rig = Rig::new();
     for seq in [WINDOW + 1, u32::MAX, 1 << 31, u32::MAX - WINDOW] {
-        let reset = rig.segment(A, seq, 0, RST, b"");
-        assert!(rig.frame(&reset).is_empty());
+        assert!(rig.bring(A, seq, 0, RST, b"").is_empty());
     }
     assert_eq!(rig.told(), []);
 }
@@ -77,8 +76,7 @@ fn an_acknowledgement_of_what_was_never_sent_is_challenged() {
 #[test]
 fn segments_without_acknowledgement_or_timestamps_are_nothing() {
     let mut rig = Rig::new();
-    let data = rig.segment(A, 0, 0, Flags::PSH, b"forged");
-    assert!(rig.frame(&data).is_empty());
+    assert!(rig.bring(A, 0, 0, Flags::PSH, b"forged").is_empty());
     let data = rig.segment_with(A, (0, 0), ACK, 1000, Options::default(), b"forged");
     assert!(rig.frame(&data).is_empty());
     assert_eq!(rig.counters().accel_splice_dropped, 2);

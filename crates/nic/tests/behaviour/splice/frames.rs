@@ -29,9 +29,7 @@ fn probes_and_repetitions_pass() {
     }
     // A probe of the window that was announced at first.
     let edge = 128 << 10;
-    let probe = rig.segment(A, edge, 0, ACK, b"p");
-    let left = rig.frame(&probe);
-    rig.one(B, &left).is(edge, 0, ACK, b"p");
+    rig.forwarded(A, edge, 0, ACK, b"p").is(edge, 0, ACK, b"p");
     assert_eq!(rig.told(), []);
 }
 
@@ -56,8 +54,7 @@ fn selective_acknowledgements_are_translated_or_left_out() {
         one.b.sack = sack;
         let mut rig = Rig::with(one);
         for n in 0..4 {
-            let data = rig.segment(B, n, 0, ACK, b"x");
-            rig.frame(&data);
+            rig.bring(B, n, 0, ACK, b"x");
         }
         let options = Options {
             timestamps: Some(Timestamps {

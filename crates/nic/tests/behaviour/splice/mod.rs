@@ -1,5 +1,6 @@
 //! Connection splicing on the device, by its rings and its wire.
 
+mod end;
 mod endings;
 mod forged;
 mod frames;

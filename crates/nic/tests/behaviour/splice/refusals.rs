@@ -118,9 +118,7 @@ fn a_full_table() {
     let mut rig = Rig::empty(config, splice());
     rig.post(&SendDescriptor::Splice(&splice()));
     refused(&mut rig, &other(1), ErrorCode::TableFull);
-    let data = rig.segment(A, 0, 0, ACK, b"x");
-    let left = rig.frame(&data);
-    rig.one(B, &left).is(0, 0, ACK, b"x");
+    rig.forwarded(A, 0, 0, ACK, b"x").is(0, 0, ACK, b"x");
 }
 
 /// A function's share is its own: neither what another has nor what lingers there counts, and of its own only what lingers gives

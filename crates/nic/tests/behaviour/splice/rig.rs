@@ -109,6 +109,45 @@ impl Rig {
         frames.into_iter().map(|(frame, _)| frame).collect()
     }
 
+    /// Brings a segment, as [`segment`](Self::segment) has it; gives what leaves.
+    pub fn bring(
+        &mut self,
+        side: usize,
+        seq: u32,
+        ack: u32,
+        flags: Flags,
+        payload: &[u8],
+    ) -> Vec<Vec<u8>> {
+        let segment = self.segment(side, seq, ack, flags, payload);
+        self.frame(&segment)
+    }
+
+    /// Brings a segment, for which one leaves to the other side.
+    pub fn forwarded(
+        &mut self,
+        side: usize,
+        seq: u32,
+        ack: u32,
+        flags: Flags,
+        payload: &[u8],
+    ) -> Left {
+        let left = self.bring(side, seq, ack, flags, payload);
+        self.one(1 - side, &left)
+    }
+
+    /// Brings a segment, which is answered by one.
+    pub fn answered(
+        &mut self,
+        side: usize,
+        seq: u32,
+        ack: u32,
+        flags: Flags,
+        payload: &[u8],
+    ) -> Left {
+        let left = self.bring(side, seq, ack, flags, payload);
+        self.one(side, &left)
+    }
+
     pub fn transmitted(&mut self) -> Vec<(Vec<u8>, FrameMeta)> {
         drain(&mut self.bare.nic, self.bare.now)
     }

@@ -47,8 +47,7 @@ fn a_drained_one_comes_back_at_once_as_it_was() {
         assert_eq!(state, expected);
     }
     // The flows are the host's.
-    let data = rig.segment(A, 0, 0, ACK, b"x");
-    assert!(rig.frame(&data).is_empty());
+    assert!(rig.bring(A, 0, 0, ACK, b"x").is_empty());
     assert!(matches!(rig.told()[..], [RecvDescriptor::Packet(_)]));
 }
 
@@ -66,9 +65,7 @@ fn what_was_forwarded_is_waited_for_and_what_is_new_is_not_forwarded() {
     let left = rig.frame(&more);
     rig.one(B, &left).is(4, 0, ACK, b"arded");
     // New altogether: only what it acknowledges passes.
-    let new = rig.segment(A, 9, 0, ACK, b"and more");
-    let left = rig.frame(&new);
-    rig.one(B, &left).is(9, 0, ACK, b"");
+    rig.forwarded(A, 9, 0, ACK, b"and more").is(9, 0, ACK, b"");
     let new = rig.segment(B, 0, 4, ACK, b"answer");
     let left = rig.frame(&new);
     rig.one(A, &left).is(0, 4, ACK, b"");
@@ -76,9 +73,7 @@ fn what_was_forwarded_is_waited_for_and_what_is_new_is_not_forwarded() {
     let is_packet = |told: &RecvDescriptor| matches!(told, RecvDescriptor::Packet(_));
     assert!(told.len() == 3 && told.iter().all(is_packet), "{told:?}");
 
-    let ack = rig.segment(B, 0, 9, ACK, b"");
-    let left = rig.frame(&ack);
-    rig.one(A, &left).is(0, 9, ACK, b"");
+    rig.forwarded(B, 0, 9, ACK, b"").is(0, 9, ACK, b"");
     let told = rig.told();
     assert_eq!(ended(&told).bytes, [9, 0]);
     let [a, b] = states(&told);
@@ -95,12 +90,10 @@ fn what_was_forwarded_is_waited_for_and_what_is_new_is_not_forwarded() {
 #[test]
 fn half_closed_connections_come_back_half_closed() {
     let mut rig = Rig::new();
-    let fin = rig.segment(A, 0, 0, FIN, b"last");
-    rig.frame(&fin);
+    rig.bring(A, 0, 0, FIN, b"last");
     rig.post(&UNSPLICE);
     assert_eq!(rig.told(), []);
-    let ack = rig.segment(B, 0, 5, ACK, b"");
-    rig.frame(&ack);
+    rig.bring(B, 0, 5, ACK, b"");
     let [a, b] = states(&rig.told());
     assert!(a.fin_received && b.fin_sent && !a.fin_sent && !b.fin_received);
     assert_eq!(a.rcv_nxt, rig.leg(A).rcv_nxt + 5);
@@ -156,8 +149,7 @@ fn timestamps_go_on_where_the_peers_clocks_led() {
 #[test]
 fn timestamps_of_what_is_not_forwarded_count_for_us_only() {
     let mut rig = Rig::new();
-    let data = rig.segment(A, 0, 0, ACK, b"x");
-    rig.frame(&data);
+    rig.bring(A, 0, 0, ACK, b"x");
     rig.post(&UNSPLICE);
     let later = Options {
         timestamps: Some(Timestamps {
@@ -171,8 +163,7 @@ fn timestamps_of_what_is_not_forwarded_count_for_us_only() {
     let shown = rig.one(B, &left).parsed.tcp.options.timestamps;
     assert_eq!(shown.map(|timestamps| timestamps.val), Some(300 + 40));
     rig.told();
-    let ack = rig.segment(B, 0, 1, ACK, b"");
-    rig.frame(&ack);
+    rig.bring(B, 0, 1, ACK, b"");
     let [a, b] = states(&rig.told());
     let expected = |recent, value| Some(TimestampState { recent, value });
     assert_eq!(a.timestamps, expected(100, 900));
@@ -182,8 +173,7 @@ fn timestamps_of_what_is_not_forwarded_count_for_us_only() {
 #[test]
 fn a_peer_that_is_silent_does_not_keep_it() {
     let mut rig = Rig::new();
-    let data = rig.segment(A, 0, 0, ACK, b"lost");
-    rig.frame(&data);
+    rig.bring(A, 0, 0, ACK, b"lost");
     rig.post(&UNSPLICE);
     rig.pass(Duration::from_secs(9));
     assert_eq!(rig.told(), []);
@@ -195,11 +185,9 @@ fn a_peer_that_is_silent_does_not_keep_it() {
 #[test]
 fn a_reset_comes_before() {
     let mut rig = Rig::new();
-    let data = rig.segment(A, 0, 0, ACK, b"1234");
-    rig.frame(&data);
+    rig.bring(A, 0, 0, ACK, b"1234");
     rig.post(&UNSPLICE);
-    let reset = rig.segment(A, 4, 0, RST, b"");
-    rig.frame(&reset);
+    rig.bring(A, 4, 0, RST, b"");
     let told = rig.told();
     assert_eq!(ended(&told).reason, SpliceEnd::Reset { by: side(A) });
     assert_eq!(told.len(), 1);
@@ -208,10 +196,8 @@ fn a_reset_comes_before() {
 #[test]
 fn windows_come_back_as_they_were_last_told() {
     let mut rig = Rig::new();
-    let data = rig.segment(B, 0, 0, ACK, b"12345678");
-    rig.frame(&data);
-    let ack = rig.segment(A, 0, 8, ACK, b"");
-    rig.frame(&ack);
+    rig.bring(B, 0, 0, ACK, b"12345678");
+    rig.bring(A, 0, 8, ACK, b"");
     rig.post(&UNSPLICE);
     let [a, b] = states(&rig.told());
     // Fields of 1000, as the segments have them, on the legs that they came by; and as the others were told.

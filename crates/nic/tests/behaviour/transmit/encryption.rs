@@ -1,28 +1,13 @@
-use l5p::tls::ICV_LEN;
 use proptest::prelude::*;
-use testkit::bare::{CONTEXT, Message};
+use testkit::bare::CONTEXT;
 use testkit::fixtures::SUITES;
-use wire::{SeqNum, packet};
+use wire::SeqNum;
 
+use super::driver::{Action, Driver};
 use super::stream::*;
 use super::*;
 use nic::WireCapabilities;
 use nic::ring::{SendFlags, Verify};
-
-/// One action of a sender, in fractions of what is possible.
-#[derive(Debug, Clone, Copy)]
-enum Action {
-    /// Sends so many new bytes.
-    New { bytes: u32, mss: u16 },
-    /// Sends a range of what was sent again.
-    Again {
-        at: f64,
-        share: f64,
-        mss: u16,
-        /// Beside where the context is, as far as that is possible.
-        seek: bool,
-    },
-}
 
 fn action() -> impl Strategy<Value = Action> {
     let mss = prop_oneof![100u16..1440, Just(1448)];
@@ -31,70 +16,6 @@ fn action() -> impl Strategy<Value = Action> {
         2 => (0.0..1.0, 0.0..1.0, mss, any::<bool>())
             .prop_map(|(at, share, mss, seek)| Action::Again { at, share, mss, seek }),
     ]
-}
-
-/// A driver that shadows the context, as Autonomous NIC offloads §4.2 has it.
-struct Driver {
-    rig: Rig,
-    stream: Stream,
-    /// Where the device's context is.
-    shadow: SeqNum,
-    /// End of what was ever sent.
-    sent: SeqNum,
-    mutable: bool,
-    cut: u32,
-}
-
-impl Driver {
-    fn send(&mut self, from: SeqNum, to: SeqNum, mss: u16, seek: bool) {
-        let mut at = from;
-        while at.before(to) {
-            let record = *self.stream.record_at(at).unwrap();
-            let end = record.start + record.len;
-            let before_icv = (end - ICV_LEN as u32).min(to);
-            let seekable = seek && self.stream.crypto.is_seekable() && !self.mutable;
-            if seekable && at.before(before_icv) && before_icv.at_or_before(self.sent) {
-                self.rig.recover(&record, at, &[], Verify::Seek);
-                let slices = self.stream.slices(&self.rig, at, before_icv, self.cut);
-                self.rig
-                    .send(at, mss, Some(CONTEXT), SendFlags::NONE, &slices);
-                at = before_icv;
-                continue;
-            }
-            // What is verified is one record, or the part of one that was sent.
-            let known = at.before(self.sent) && self.mutable;
-            let limit = if known {
-                end.min(self.sent).min(to)
-            } else {
-                to
-            };
-            if at != self.shadow || known {
-                self.recover(record, at);
-            }
-            let flags = match self.mutable {
-                true => SendFlags::MUTABLE_SOURCE,
-                false => SendFlags::NONE,
-            };
-            let slices = self.stream.slices(&self.rig, at, limit, self.cut);
-            self.rig.send(at, mss, Some(CONTEXT), flags, &slices);
-            at = limit;
-            self.shadow = limit;
-            self.sent = self.sent.max(limit);
-        }
-    }
-
-    fn recover(&mut self, record: Message, resume: SeqNum) {
-        let end = record.start + record.len;
-        let (verify, to) = if !self.mutable || resume == record.start && !resume.before(self.sent) {
-            (Verify::None, resume)
-        } else if end.at_or_before(self.sent) {
-            (Verify::WholeMessage, end)
-        } else {
-            (Verify::Frontier, self.sent)
-        };
-        let prefix = self.stream.slices(&self.rig, record.start, to, self.cut);
-        self.rig.recover(&record, resume, &prefix, verify);
-    }
 }
 
 fn run(
@@ -106,51 +27,9 @@ fn run(
     cut: u32,
     actions: &[Action],
 ) {
-    let rig = on_wire(wire);
-    let start = SeqNum(start);
-    let stream = Stream::new(&rig, SUITES[suite], start, sizes);
-    let mut driver = Driver {
-        rig,
-        stream,
-        shadow: start,
-        sent: start,
-        mutable,
-        cut,
-    };
-    driver.rig.create(start, &Layers::of(&driver.stream.crypto));
-    let mut covered = start;
-    for action in actions {
-        let left = driver.sent.distance_to(driver.stream.end());
-        let (from, to, mss, seek) = match *action {
-            Action::New { bytes, mss } => (driver.sent, driver.sent + bytes.min(left), mss, false),
-            Action::Again {
-                at,
-                share,
-                mss,
-                seek,
-            } => {
-                let sent = start.distance_to(driver.sent);
-                let from = (f64::from(sent) * at) as u32;
-                let len = (f64::from(sent - from) * share) as u32;
-                let len = len.min(40_000);
-                (start + from, start + from + len, mss, seek)
-            }
-        };
-        driver.send(from, to, mss, seek);
-        let mut at = from;
-        for (frame, _) in driver.rig.frames() {
-            let parsed = packet::parse(&frame).unwrap();
-            let payload = parsed.payload(&frame);
-            assert_eq!(parsed.tcp.seq, at, "frames in order, none missing");
-            driver.stream.check(&parsed, payload);
-            at += payload.len() as u32;
-        }
-        assert_eq!(driver.rig.host.errors(), []);
-        assert_eq!(at, to, "all was sent");
-        covered = covered.max(to);
-    }
-    let counters = driver.rig.nic.counters();
-    assert_eq!(counters.tx_errors, 0);
+    let mut driver = Driver::of_records(on_wire(wire), SUITES[suite], SeqNum(start), sizes);
+    (driver.mutable, driver.cut) = (mutable, cut);
+    driver.run(actions);
 }
 
 proptest! {

@@ -1,6 +1,7 @@
 //! The send side as a host sees it: descriptors in, frames and error completions out.
 
 mod changing;
+mod driver;
 mod encryption;
 mod lending;
 mod nvme;

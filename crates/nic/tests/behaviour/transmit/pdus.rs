@@ -40,17 +40,10 @@ pub fn pdus(parameters: &Parameters, shapes: &[Shape]) -> PduStream {
 pub fn send_bare(pdus: &PduStream, rig: &mut Rig, start: SeqNum) -> Stream {
     rig.host.memory.write(0, &pdus.framed);
     rig.create(start, &Layers::of(&pdus.parameters));
-    let messages = pdus.starts.windows(2).zip(0..);
     Stream {
         start,
         crypto: crypto(SUITES[3]),
-        records: messages
-            .map(|(bounds, index)| Message {
-                start: start + bounds[0] as u32,
-                len: (bounds[1] - bounds[0]) as u32,
-                index,
-            })
-            .collect(),
+        records: Message::all(start, &pdus.starts, 0),
         expected: pdus.wire.clone(),
     }
 }

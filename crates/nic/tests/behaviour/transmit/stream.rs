@@ -37,17 +37,10 @@ impl Stream {
 
     pub fn of(rig: &Rig, start: SeqNum, records: &Records) -> Stream {
         rig.host.memory.write(0, &records.framed);
-        let messages = records.starts.windows(2).zip(records.crypto.sequence..);
         Stream {
             start,
             crypto: records.crypto.clone(),
-            records: messages
-                .map(|(bounds, index)| Message {
-                    start: start + bounds[0] as u32,
-                    len: (bounds[1] - bounds[0]) as u32,
-                    index,
-                })
-                .collect(),
+            records: Message::all(start, &records.starts, records.crypto.sequence),
             expected: records.wire.clone(),
         }
     }

@@ -8,11 +8,10 @@ use tcp::{Config, Connection, State, TimeWait, Verdict};
 use wire::SeqNum;
 use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
 
-use super::rig::{RCV, UNA, teardown};
+use super::rig::{RCV, UNA, teardown_of};
 use super::rig::{Rig, bytes, flow, frame_of};
 use crate::accel::Handled;
 use crate::accel::closing::entry::Entry;
-use crate::ring::accel::{Teardown, TimestampState};
 
 /// The host's end, which sends and answers.
 enum Host {
@@ -122,22 +121,8 @@ fn both(rig: &mut Rig, timestamps: bool, peer_closed: bool, len: u32) -> Host {
     }
     assert_eq!(connection.queue(rig.now, len), len);
     let closing = connection.closing(rig.now).expect("it may be handed over");
-    let handed_over = Teardown {
-        peer_closed,
-        snd_una: closing.snd_una,
-        snd_nxt: closing.snd_nxt,
-        rcv_nxt: closing.rcv_nxt,
-        peer_window: closing.peer_window,
-        peer_shift: closing.peer_shift,
-        our_shift: closing.our_shift,
-        window: closing.window,
-        mss: closing.mss,
-        timestamps: closing
-            .timestamps
-            .map(|(recent, value)| TimestampState { recent, value }),
-        rto_us: closing.rto.as_micros() as u32,
-        ..teardown(1)
-    };
+    let handed_over = teardown_of(&closing);
+    assert_eq!(handed_over.peer_closed, peer_closed);
     rig.close(&handed_over, &bytes(len as usize)).expect("room");
     connection.close(rig.now);
     connection.detach(rig.now);

@@ -10,10 +10,10 @@ use wire::packet::{Class, Parsed, classify};
 use wire::tcp::Header;
 use wire::{FlowKey, SeqNum};
 
-use super::rig::{Rig, bytes, flow, frame_of, teardown};
+use super::rig::{Rig, bytes, flow, frame_of, teardown_of};
 use crate::accel::Handled;
 use crate::device::{NicConfig, WireCapabilities};
-use crate::ring::accel::{Teardown, TimestampState};
+use crate::ring::accel::Teardown;
 
 #[derive(Clone, Debug)]
 struct Setup {
@@ -187,23 +187,9 @@ impl World {
         }
         host.queue(now, len - self.setup.sent);
         let closing = host.closing(now).expect("it may be handed over");
-        let peer_closed = closing.state == State::CloseWait;
         let handed_over = Teardown {
             flow: self.flow,
-            peer_closed,
-            snd_una: closing.snd_una,
-            snd_nxt: closing.snd_nxt,
-            rcv_nxt: closing.rcv_nxt,
-            peer_window: closing.peer_window,
-            peer_shift: closing.peer_shift,
-            our_shift: closing.our_shift,
-            window: closing.window,
-            mss: closing.mss,
-            timestamps: closing
-                .timestamps
-                .map(|(recent, value)| TimestampState { recent, value }),
-            rto_us: closing.rto.as_micros() as u32,
-            ..teardown(1)
+            ..teardown_of(&closing)
         };
         self.rig
             .close(&handed_over, &bytes(len as usize))

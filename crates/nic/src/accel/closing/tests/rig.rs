@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tcp::{Closing, State};
 use testkit::frames::{ack, unsummed};
 use wire::ethernet::MacAddr;
 use wire::icmp::{v4, v6};
@@ -106,6 +107,26 @@ pub(super) fn teardown(port: u16) -> Teardown {
         retransmits: 0,
         time_wait_ms: 60_000,
         fin_wait2_ms: 60_000,
+    }
+}
+
+/// What a host hands over of a connection.
+pub(super) fn teardown_of(closing: &Closing) -> Teardown {
+    Teardown {
+        peer_closed: closing.state == State::CloseWait,
+        snd_una: closing.snd_una,
+        snd_nxt: closing.snd_nxt,
+        rcv_nxt: closing.rcv_nxt,
+        peer_window: closing.peer_window,
+        peer_shift: closing.peer_shift,
+        our_shift: closing.our_shift,
+        window: closing.window,
+        mss: closing.mss,
+        timestamps: closing
+            .timestamps
+            .map(|(recent, value)| TimestampState { recent, value }),
+        rto_us: closing.rto.as_micros() as u32,
+        ..teardown(1)
     }
 }
 
