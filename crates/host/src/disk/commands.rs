@@ -132,7 +132,8 @@ impl<E> Commands<E> {
         id: RequestId,
         tag: u16,
         threshold: u32,
-        (stack, socket): (&mut Stack, SocketId),
+        stack: &mut Stack,
+        socket: SocketId,
     ) {
         self.waiting.pop_front();
         if let Some(entry) = &mut self.entries[id.index()] {

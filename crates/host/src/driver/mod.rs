@@ -5,6 +5,9 @@
 //! stack's own in a bounded queue.
 
 mod accel;
+mod frames;
+mod gather;
+mod offloaded;
 mod payload;
 mod receive;
 mod recovery;
@@ -30,11 +33,12 @@ use crate::counters::Counters;
 use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
 pub(crate) use accel::{HOP_LIMIT, Posted};
+pub(crate) use frames::Frame;
 pub(crate) use payload::Payload;
 pub(crate) use receive::{Delivered, FrameInfo, Received, Supply};
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;
-pub(crate) use send::{Frame, Link, Stopped, Unsent};
+pub(crate) use send::{Link, Stopped, Unsent};
 use shadow::Shadow;
 pub(crate) use toe::{ToeRecovery, bytes_of};
 

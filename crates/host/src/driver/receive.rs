@@ -151,22 +151,8 @@ impl Driver {
     ) -> Option<Received> {
         Some(match descriptor {
             RecvDescriptor::Packet(packet) => return self.accept_packet(at, &packet, counters),
-            RecvDescriptor::Toe(ToeEvent::Delivered {
-                toe,
-                seq,
-                skip,
-                len,
-                rcv_nxt,
-                snd_una,
-                flight,
-            }) => {
-                let delivered = Delivered {
-                    toe,
-                    data: Accepted { seq, skip, len },
-                    rcv_nxt,
-                    acked: (snd_una, flight),
-                };
-                self.delivered = Some((at, delivered));
+            RecvDescriptor::Toe(event @ ToeEvent::Delivered { .. }) => {
+                self.delivered = delivered(&event).map(|delivered| (at, delivered));
                 return None;
             }
             RecvDescriptor::Toe(event) => Received::Toe(event),
@@ -274,6 +260,28 @@ impl Driver {
             reserve: capacity / 4,
         }
     }
+}
+
+/// What TCP on the NIC says of the packet that comes next.
+fn delivered(event: &ToeEvent) -> Option<Delivered> {
+    let &ToeEvent::Delivered {
+        toe,
+        seq,
+        skip,
+        len,
+        rcv_nxt,
+        snd_una,
+        flight,
+    } = event
+    else {
+        return None;
+    };
+    Some(Delivered {
+        toe,
+        data: Accepted { seq, skip, len },
+        rcv_nxt,
+        acked: (snd_una, flight),
+    })
 }
 
 /// A packet's payload, of which TCP on the NIC has taken some. `None` for what no device of ours says.

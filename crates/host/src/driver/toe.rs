@@ -65,7 +65,8 @@ impl Driver {
     pub fn post_toe_send(
         &mut self,
         toe: ToeId,
-        (seq, most): (SeqNum, u32),
+        seq: SeqNum,
+        most: u32,
         queue: &SendQueue<Payload>,
         counters: &mut Counters,
     ) -> Result<u32, Stopped> {
@@ -82,7 +83,7 @@ impl Driver {
         if run.context.is_some_and(|context| !usable(context)) {
             return Err(Stopped::NoContext(seq));
         }
-        let flags = if run.is_mutable() {
+        let flags = if run.mutable {
             SendFlags::MUTABLE_SOURCE
         } else {
             SendFlags::NONE
@@ -145,7 +146,7 @@ impl Driver {
         // A part that was sent before and one that was not need different proofs, and so do different messages of memory that
         // others may change.
         let len = match again {
-            true if run.is_mutable() => {
+            true if run.mutable => {
                 let end = (message.start + message.len).min(sent);
                 run.len.min(resume.distance_to(end))
             }

@@ -201,7 +201,7 @@ impl Client {
         while let Some((id, access)) = self.commands.next(now)
             && let Some(tag) = initiator.submit(command_of(access, unit.block_len))
         {
-            self.commands.start(id, tag, threshold, (stack, socket));
+            self.commands.start(id, tag, threshold, stack, socket);
         }
     }
 

@@ -243,7 +243,7 @@ impl Client {
         let (id, access) = self.commands.next(now)?;
         let (tag, request) = requests.begin(request_of(access))?;
         let threshold = self.options.map_threshold;
-        self.commands.start(id, tag, threshold, (stack, socket));
+        self.commands.start(id, tag, threshold, stack, socket);
         Some((tag, request))
     }
 

@@ -65,7 +65,7 @@ impl PduStream {
             }
         }
         self.sending.digested = self.sending.spans.end();
-        if session.transmit == Some(context) {
+        if session.tx.context == Some(context) {
             session.leave_transmit(out.send.end(), out.counters);
             if !has_failed {
                 // It could not recover in this place only.

@@ -112,7 +112,7 @@ impl<'a, P: PduProtocol> Intake<'a, P> {
             && self.stopped.is_none()
             && let Some(segment) = stream.front()
         {
-            let checked = segment.marks.checked && self.receiving.checks_digests;
+            let checked = segment.status.checked && self.receiving.checks_digests;
             let most = most - taken;
             let (len, event) = match self.framed.reader.next() {
                 Next::Frame => {

@@ -85,7 +85,7 @@ enum Placement {
     /// Gets its thread at the first [`Runtime::poll`].
     Waiting(Option<(Box<Device>, FunctionId)>),
     Thread(DeviceThread),
-    Elsewhere(Remote),
+    Elsewhere(Box<Remote>),
 }
 
 /// How long [`Runtime::shutdown`] waits for the NIC's process to send what was posted.
@@ -125,7 +125,7 @@ impl Runtime {
     pub fn attach(stack: Stack, client: Client, config: RuntimeConfig) -> io::Result<Runtime> {
         Ok(Runtime {
             stack,
-            device: Placement::Elsewhere(Remote::new(client, Instant::now())),
+            device: Placement::Elsewhere(Box::new(Remote::new(client, Instant::now()))),
             bell: Doorbell::new()?,
             config,
             idle_since: None,

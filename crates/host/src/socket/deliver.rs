@@ -10,7 +10,7 @@ use crate::SocketId;
 use crate::device::Device;
 use crate::driver::{FrameInfo, Supply};
 use crate::memory::Buffer;
-use crate::stream::{Marks, Placed, Segment};
+use crate::stream::{Placed, RxStatus, Segment};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
 const COPY_BELOW: u32 = 256;
@@ -45,19 +45,19 @@ impl Socket {
             let notes = has_notes.then(|| device.driver.notes());
             noted.arrived(data, info.payload_len, notes.unwrap_or_default());
         }
-        let marks = Marks {
+        let status = RxStatus {
             replaced: shadow
                 .filter(|_| info.processed.is_replaced())
                 .and_then(|shadow| shadow.tag),
             checked: shadow.is_some_and(|shadow| shadow.layers.has_checked(info.processed)),
         };
         if info.is_placed {
-            return self.insert_parts(data, payload, marks, device);
+            return self.insert_parts(data, payload, status, device);
         }
         payload.advance(data.skip);
         payload.truncate(data.len);
         let is_short = data.len <= APPEND_BELOW;
-        if is_short && self.stream.append(data, &payload, marks) {
+        if is_short && self.stream.append(data, &payload, status) {
             return;
         }
         let wasteful = device.supply != Supply::Plenty && data.len <= payload.class().bytes() / 2;
@@ -67,7 +67,7 @@ impl Socket {
             payload
         };
         device.supply.keep();
-        let segment = Segment::new(buffer, marks);
+        let segment = Segment::new(buffer, status);
         self.stream.insert(data, self.tcp.rcv_nxt(), segment);
     }
 
@@ -114,7 +114,7 @@ impl Socket {
         &mut self,
         data: Accepted,
         mut stored: Buffer,
-        marks: Marks,
+        status: RxStatus,
         device: &mut Device,
     ) {
         if stored.len() as u32 <= COPY_BELOW {
@@ -149,17 +149,17 @@ impl Socket {
                 let rest = stored.split_off(before);
                 insert(
                     at,
-                    Segment::new(std::mem::replace(&mut stored, rest), marks),
+                    Segment::new(std::mem::replace(&mut stored, rest), status),
                 );
             }
             insert(
                 part.at,
-                Segment::placed(Placed::new(part.slice, part.tag), marks),
+                Segment::placed(Placed::new(part.slice, part.tag), status),
             );
             at = part.at + part.slice.len;
         }
         if !stored.is_empty() {
-            insert(at, Segment::new(stored, marks));
+            insert(at, Segment::new(stored, status));
         }
         self.stream.join(self.tcp.rcv_nxt());
     }

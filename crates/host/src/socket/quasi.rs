@@ -20,7 +20,7 @@ use crate::ListenerId;
 use crate::driver::Payload;
 use crate::events::EventKinds;
 use crate::memory::Buffer;
-use crate::stream::{Marks, Segment, Stream};
+use crate::stream::{RxStatus, Segment, Stream};
 
 /// A connection in ESTABLISHED or CLOSE-WAIT whose peer has sent one segment at most, and to which nothing was sent.
 #[derive(Clone, Copy, Debug)]
@@ -278,7 +278,7 @@ impl Quasis {
 }
 
 /// What the NIC did to bytes of connections that it has set up: nothing.
-const UNTOUCHED: Marks = Marks {
+const UNTOUCHED: RxStatus = RxStatus {
     replaced: None,
     checked: false,
 };

@@ -5,7 +5,6 @@ mod segment;
 use std::collections::VecDeque;
 
 use l5p::tls::{ContextTag, Piece, PieceData};
-use nic::ring::Slice;
 use shared::SharedSlice;
 use tcp::{Accepted, Chunk, Reassembly};
 use wire::SeqNum;
@@ -13,7 +12,7 @@ use wire::SeqNum;
 use crate::driver::{Driver, InUse};
 use crate::memory::Buffer;
 
-pub(crate) use segment::{Marks, Placed, Segment};
+pub(crate) use segment::{Placed, RxStatus, Segment};
 
 /// Received bytes: in order and not yet consumed, and out of order.
 ///
@@ -123,11 +122,11 @@ impl Stream {
     }
 
     /// Copies a short segment behind the last one, if it comes next, was treated alike and fits in that one's block.
-    pub fn append(&mut self, accepted: Accepted, data: &[u8], marks: Marks) -> bool {
+    pub fn append(&mut self, accepted: Accepted, data: &[u8], status: RxStatus) -> bool {
         let follows = self.gaps.is_empty() && accepted.seq == self.end();
         let last = self.segments.back_mut();
         let appended = last
-            .filter(|last| follows && last.marks == marks)
+            .filter(|last| follows && last.status == status)
             .and_then(Segment::as_buffer_mut)
             .is_some_and(|last| last.append(data));
         if appended {
@@ -146,7 +145,7 @@ impl Stream {
     #[inline]
     pub fn is_decrypted(&self, mut len: u32, context: ContextTag) -> bool {
         for segment in &self.segments {
-            if segment.marks.replaced != Some(context) {
+            if segment.status.replaced != Some(context) {
                 return false;
             }
             if segment.len() >= len {
@@ -247,7 +246,7 @@ impl Stream {
     ) -> Option<R> {
         // The common case: all of it came in one packet.
         if let Some(front) = self.segments.front_mut()
-            && let decrypted = front.marks.replaced
+            && let decrypted = front.status.replaced
             && let Some(buffer) = front.as_buffer_mut()
             && let Some(data) = buffer.get_mut(offset as usize..(offset + len) as usize)
         {
@@ -267,19 +266,7 @@ impl Stream {
                 continue;
             }
             let bytes = (size - offset).min(len);
-            let decrypted = segment.marks.replaced;
-            let data = match segment.as_placed().map(Placed::slice) {
-                Some(all) => PieceData::Placed(regions.view(Slice {
-                    offset: all.offset + u64::from(offset),
-                    len: bytes,
-                    ..all
-                })?),
-                None => {
-                    let range = offset as usize..(offset + bytes) as usize;
-                    PieceData::Own(&mut segment.as_buffer_mut()?[range])
-                }
-            };
-            let piece = Piece { data, decrypted };
+            let piece = segment.piece(offset, bytes, regions)?;
             if count < PIECES {
                 inline[count] = piece;
                 count += 1;
@@ -324,7 +311,7 @@ impl Stream {
                 offset -= size;
                 continue;
             }
-            let under = segment.marks.replaced.map(|context| context.epoch);
+            let under = segment.status.replaced.map(|context| context.epoch);
             let stale = epoch.is_none() || under != epoch;
             if let Some(placed) = segment.as_placed().filter(|_| stale) {
                 let buffer = driver.arena().allocate(size);
@@ -334,7 +321,7 @@ impl Stream {
                 };
                 buffer.truncate(size);
                 bytes.copy_to(&mut buffer);
-                *segment = Segment::new(buffer, segment.marks);
+                *segment = Segment::new(buffer, segment.status);
             }
             len -= (size - offset).min(len);
             offset = 0;

@@ -1,6 +1,7 @@
 //! Bytes of one packet, and what the NIC did to them.
 
 use l5p::ContextTag;
+use l5p::tls::{Piece, PieceData};
 use nic::ring::{RegionId, Slice};
 use shared::Input;
 use tcp::Chunk;
@@ -12,12 +13,12 @@ use crate::memory::Buffer;
 #[derive(Debug)]
 pub(crate) struct Segment {
     bytes: Bytes,
-    pub marks: Marks,
+    pub status: RxStatus,
 }
 
 /// What the NIC did to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Marks {
+pub(crate) struct RxStatus {
     /// The context that has put them in the place of what was on the wire.
     pub replaced: Option<ContextTag>,
     /// The NIC has checked the messages of the innermost protocol that they are of.
@@ -62,17 +63,17 @@ impl Placed {
 }
 
 impl Segment {
-    pub fn new(buffer: Buffer, marks: Marks) -> Self {
+    pub fn new(buffer: Buffer, status: RxStatus) -> Self {
         Self {
             bytes: Bytes::Buffer(buffer),
-            marks,
+            status,
         }
     }
 
-    pub fn placed(placed: Placed, marks: Marks) -> Self {
+    pub fn placed(placed: Placed, status: RxStatus) -> Self {
         Self {
             bytes: Bytes::Placed(placed),
-            marks,
+            status,
         }
     }
 
@@ -120,6 +121,26 @@ impl Segment {
         }
     }
 
+    /// `len` bytes from `offset` on. `None` when their memory is not registered any more.
+    pub fn piece<'a>(&'a mut self, offset: u32, len: u32, regions: &'a InUse) -> Option<Piece<'a>> {
+        let decrypted = self.status.replaced;
+        let data = match &mut self.bytes {
+            Bytes::Placed(placed) => {
+                let all = placed.slice();
+                PieceData::Placed(regions.view(Slice {
+                    offset: all.offset + u64::from(offset),
+                    len,
+                    ..all
+                })?)
+            }
+            Bytes::Buffer(buffer) => {
+                let range = offset as usize..(offset + len) as usize;
+                PieceData::Own(&mut buffer[range])
+            }
+        };
+        Some(Piece { data, decrypted })
+    }
+
     /// Drops the first `len` bytes, of which there must be more.
     #[inline]
     pub fn advance(&mut self, len: u32) {
@@ -157,7 +178,7 @@ impl Chunk for Segment {
         };
         Self {
             bytes,
-            marks: self.marks,
+            status: self.status,
         }
     }
 }

@@ -71,7 +71,7 @@ impl Session {
         let most = self.writer.max_plaintext() as u32;
         let records = len / u64::from(most) + 1;
         let around = records * (self.writer.record_len(0) as u64);
-        let copied = match self.transmit {
+        let copied = match self.tx.context {
             Some(_) => parts.iter().map(Content::copied_len).sum(),
             None => len,
         };
@@ -86,14 +86,13 @@ impl Session {
         let is_slices = |part: &Content<'_>| matches!(part, Content::Slices(_)) && part.len() > 0;
         let has_slices = parts.iter().any(is_slices);
         while let Some(record) = cursor.take(most) {
-            match self.transmit {
+            match self.tx.context {
                 Some(context) => {
                     let start = out.send.end();
                     // What the NIC digests is as changeable as what it reads for that.
-                    let mutable =
-                        record.is_mutable() || (has_slices && self.inside_transmit.is_some());
+                    let mutable = record.is_mutable() || (has_slices && self.tx.inside.is_some());
                     self.frame_record(context, &record, mutable, out)?;
-                    if self.inside_transmit.is_some() {
+                    if self.tx.inside.is_some() {
                         let header_len = self.writer.record_header_len() as u32;
                         spans.push(start, start + header_len, record.len);
                     }

@@ -1,6 +1,8 @@
 //! Encrypting in software what was framed for the NIC.
 
-use nic::ring::ContextId;
+use l5p::MsgState;
+use l5p::tls::ICV_LEN;
+use nic::ring::{ContextId, Slice};
 use shared::SharedSlice;
 use tcp::SendQueue;
 use wire::SeqNum;
@@ -32,8 +34,7 @@ impl Session {
             ));
         };
         let mut framed = Vec::with_capacity(record.len as usize);
-        let (mut source, mut mutable) = (None, false);
-        let mut in_place = Vec::new();
+        let (mut mutable, mut in_place) = (false, Vec::new());
         let end = record.start + record.len;
         send.slices(record.start, record.len, |payload, offset, len| {
             let slice = payload.slice(offset, len);
@@ -45,7 +46,6 @@ impl Session {
                 None => {
                     let bytes = driver.regions.view(slice).map(SharedSlice::to_vec);
                     framed.extend(bytes.unwrap_or_default());
-                    source.get_or_insert(slice);
                     in_place.push(slice);
                 }
             }
@@ -58,32 +58,12 @@ impl Session {
         };
         self.writer.encrypt_framed(&record, &[&framed], &mut sealed);
         if mutable {
-            // A digest alone may have been made of such memory.
-            let (name, offset) = match source {
-                Some(source) => (driver.regions.name(source.region), source.offset),
-                None => ("registered memory", 0),
-            };
-            let name = name.to_owned();
-            let shadow = driver.contexts().get(context);
-            let frontier = shadow.map_or(record.start, |shadow| shadow.frontier);
-            let lost = shadow.is_some_and(|shadow| shadow.lost);
-            if let Some(gone) = in_place
-                .iter()
-                .find(|slice| driver.regions.is_faulted(slice.region))
-            {
-                return Fallback::Impossible(CloseReason::SourceGone {
-                    name: driver.regions.name(gone.region).to_owned(),
-                    offset: gone.offset,
-                });
-            }
-            let same = sealed[sealed.len() - l5p::tls::ICV_LEN..]
-                == framed[framed.len() - l5p::tls::ICV_LEN..];
-            if frontier.after(record.start) && !(frontier.at_or_after(end) && same) {
-                if lost {
-                    return Fallback::Impossible(CloseReason::NicReset);
-                }
-                counters.tls_source_changed += 1;
-                return Fallback::Impossible(CloseReason::SourceChanged { name, offset });
+            let same = sealed[sealed.len() - ICV_LEN..] == framed[framed.len() - ICV_LEN..];
+            let proof = prove_unchanged(&record, context, same, &in_place, driver);
+            if let Err(reason) = proof {
+                let is_changed = matches!(reason, CloseReason::SourceChanged { .. });
+                counters.tls_source_changed += u64::from(is_changed);
+                return Fallback::Impossible(reason);
             }
         }
         for slice in in_place {
@@ -97,4 +77,40 @@ impl Session {
         counters.tls_tx_records_fallback += 1;
         Fallback::Done
     }
+}
+
+/// Whether a record of memory that others may change may be encrypted again: the NIC has sent nothing of it, or all of it and its integrity
+/// value is the `same`. `in_place` is what of the record is registered memory: none where a digest alone was made of such memory.
+fn prove_unchanged(
+    record: &MsgState,
+    context: ContextId,
+    same: bool,
+    in_place: &[Slice],
+    driver: &Driver,
+) -> Result<(), CloseReason> {
+    let regions = &driver.regions;
+    let mut slices = in_place.iter();
+    if let Some(gone) = slices.find(|slice| regions.is_faulted(slice.region)) {
+        return Err(CloseReason::SourceGone {
+            name: regions.name(gone.region).to_owned(),
+            offset: gone.offset,
+        });
+    }
+    let shadow = driver.contexts().get(context);
+    let frontier = shadow.map_or(record.start, |shadow| shadow.frontier);
+    let end = record.start + record.len;
+    if !frontier.after(record.start) || (frontier.at_or_after(end) && same) {
+        return Ok(());
+    }
+    if shadow.is_some_and(|shadow| shadow.lost) {
+        return Err(CloseReason::NicReset);
+    }
+    let (name, offset) = match in_place.first() {
+        Some(source) => (regions.name(source.region), source.offset),
+        None => ("registered memory", 0),
+    };
+    Err(CloseReason::SourceChanged {
+        name: name.to_owned(),
+        offset,
+    })
 }

@@ -2,9 +2,11 @@
 //! NIC's contexts.
 
 mod content;
+mod contexts;
 mod fallback;
 mod handshake;
 mod info;
+mod open;
 mod receive;
 mod rekey;
 mod session;
@@ -19,7 +21,7 @@ pub(crate) use content::Content;
 pub(crate) use handshake::{Handshaking, Progress};
 pub use info::{OffloadState, TlsInfo};
 pub(crate) use receive::{Front, Taken};
-pub(crate) use session::Session;
+pub(crate) use session::{Keys, Session};
 
 /// Which directions of a TLS session the NIC transforms. What it does not, the host does in software.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -68,7 +68,7 @@ impl Session {
         self.leave_receive(out.driver, out.counters);
         let epoch = self.reader.epoch();
         self.reader.rekey(keys);
-        if self.receive_epoch == Some(epoch) {
+        if self.rx.epoch == Some(epoch) {
             self.replaced_keys.push_back(ReplacedKeys {
                 epoch,
                 context_gone: out.driver.ticket(),
@@ -99,7 +99,7 @@ impl Session {
             self.reader.forget_epoch(keys.epoch);
             self.replaced_keys.pop_front();
         }
-        if waited && self.asked.receive() && self.receive.is_none() {
+        if waited && self.asked.receive() && self.rx.context.is_none() {
             self.begin_receive(next, out.driver, out.counters);
         }
     }

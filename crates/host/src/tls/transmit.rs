@@ -32,7 +32,7 @@ impl Session {
         let mut written = 0;
         while written < data.len() && out.send.end().before(end) {
             let rest = &data[written..];
-            let done = match self.transmit {
+            let done = match self.tx.context {
                 Some(context) => self.frame(context, rest, out.send.end().distance_to(end), out),
                 None => {
                     let content = &rest[..rest.len().min(self.writer.max_plaintext())];
@@ -130,7 +130,7 @@ impl Session {
         let len = self.writer.record_len(content.len()) as u32;
         let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
         // A context that takes content for PDUs gets nothing else.
-        match self.transmit.filter(|_| self.inside_transmit.is_none()) {
+        match self.tx.context.filter(|_| self.tx.inside.is_none()) {
             Some(context) => {
                 let layout = self.writer.record_layout(kind, content.len());
                 let (header, rest) = buffer.split_at_mut(layout.header().len());
@@ -165,7 +165,7 @@ impl Session {
         let mut written = 0;
         let mut at = Cursor { slices, offset: 0 };
         while out.send.end().before(end) {
-            let done = match self.transmit {
+            let done = match self.tx.context {
                 Some(context) => {
                     let space = out.send.end().distance_to(end);
                     self.frame_slices(context, &mut at, space, out)

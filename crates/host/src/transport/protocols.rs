@@ -7,7 +7,7 @@ use crate::events::EventKinds;
 use crate::layer5::Outgoing;
 use crate::meter::Component;
 use crate::socket::ReceiveSide;
-use crate::tls::{Progress, Session, Tls};
+use crate::tls::{Keys, Progress, Session, Tls};
 use crate::{CloseReason, SocketId};
 
 impl Transport {
@@ -89,18 +89,13 @@ impl Transport {
             counters: &mut self.device.counters,
         };
         let established = handshaking.finish(&mut out)?;
-        let keys = (established.transmit, established.receive);
-        let post_handshake = Some(established.post_handshake);
+        let keys = Keys {
+            transmit: established.transmit,
+            receive: established.receive,
+            post_handshake: Some(established.post_handshake),
+        };
         let start = socket.stream.start();
-        let mut session = Session::new(
-            id,
-            socket.flow,
-            keys,
-            post_handshake,
-            offload,
-            start,
-            &mut out,
-        );
+        let mut session = Session::new(id, socket.flow, keys, offload, start, &mut out);
         session.limit_records(self.config.record_bytes);
         session.psk_identity = established.psk_identity.map(Vec::into_boxed_slice);
         socket.tls = Tls::Open(Box::new(session));

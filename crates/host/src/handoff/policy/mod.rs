@@ -141,8 +141,8 @@ impl<K: Copy> Selector<K> {
         }
     }
 
-    /// The NIC has told Soft_limit.
-    pub fn told_soft_limit(&mut self, soft_limit: u32) {
+    /// The NIC has room for so many connections (Soft_limit).
+    pub fn set_soft_limit(&mut self, soft_limit: u32) {
         self.soft_limit = soft_limit;
     }
 

@@ -99,13 +99,13 @@ fn a_limit_that_was_lowered_admits_nobody() {
         selector.established(now, PORT, key as u32, record);
     }
     assert_eq!(selector.held(), 2);
-    selector.told_soft_limit(1);
+    selector.set_soft_limit(1);
     selector.left(&mut records[0]);
     assert_eq!(
         selector.established(now, PORT, 9, &mut records[3]),
         Choice::Stay
     );
-    selector.told_soft_limit(2);
+    selector.set_soft_limit(2);
     assert_eq!(
         selector.established(now, PORT, 9, &mut records[3]),
         Choice::HandOff
@@ -245,7 +245,7 @@ proptest! {
                 }
                 Step::Limit(new) => {
                     limit = new;
-                    selector.told_soft_limit(new);
+                    selector.set_soft_limit(new);
                     continue;
                 }
                 Step::Wait(nanos) => {

@@ -39,35 +39,36 @@ impl ConnectionOffload {
         info: FrameInfo,
     ) {
         let flow = parsed.flow.reversed();
-        let rules = &mut self.accel.rules;
+        let (rules, transport) = (&mut self.accel.rules, &mut self.transport);
+        let counters = &mut transport.device.counters;
         let listener = rules.listener(established.rule, flow.src);
-        let Some(listener) = listener.or_else(|| self.transport.listeners.find(flow.src)) else {
+        let Some(listener) = listener.or_else(|| transport.listeners.find(flow.src)) else {
             rules.give_back(established.rule, None);
             return self.refuse(&frame, parsed);
         };
-        let Some(next_hop) = self.transport.link.interface.next_hop(flow.dst.0) else {
-            self.transport.device.counters.ip_out_no_routes += 1;
+        let Some(next_hop) = transport.link.interface.next_hop(flow.dst.0) else {
+            counters.ip_out_no_routes += 1;
             return rules.give_back(established.rule, None);
         };
-        let has_room = self.transport.sockets.len() < self.transport.config.max_sockets;
-        if !has_room || !self.transport.listeners.has_room(listener) {
+        let has_room = transport.sockets.len() < transport.config.max_sockets;
+        if !has_room || !transport.listeners.has_room(listener) {
             // The peer sends again, and by then there may be room.
-            self.transport.device.counters.tcp_listen_drops += 1;
+            counters.tcp_listen_drops += 1;
             return rules.give_back(established.rule, None);
         }
         let header = &parsed.tcp;
         if !self.accel.replays.spend(header.seq, header.ack) {
             // Its connection was here, and is over.
-            self.transport.device.counters.accel_replays += 1;
-            self.accel.rules.give_back(established.rule, None);
+            counters.accel_replays += 1;
+            rules.give_back(established.rule, None);
             return self.refuse(&frame, parsed);
         }
-        self.transport.device.counters.accel_setups += 1;
-        if !self.transport.time_wait.is_empty() {
-            self.transport.time_wait.remove(&flow);
+        counters.accel_setups += 1;
+        if !transport.time_wait.is_empty() {
+            transport.time_wait.remove(&flow);
         }
         if let Some(mac) = source_mac(&frame) {
-            let link = &mut self.transport.link;
+            let link = &mut transport.link;
             link.hop_answered(now, next_hop, mac, flow.dst.0);
         }
         let handshake = Handshake {
@@ -76,8 +77,8 @@ impl ConnectionOffload {
             sack: established.sack,
             timestamp: established.timestamp,
         };
-        let is_lazy =
-            self.transport.config.accel.lazy_tcb && self.transport.config.tcp.keep_alive.is_none();
+        let config = &transport.config;
+        let is_lazy = config.accel.lazy_tcb && config.tcp.keep_alive.is_none();
         let setup = Setup {
             listener,
             handshake,

@@ -135,12 +135,12 @@ impl Bypass<'_> {
         }
         while self.offloaded.posted.before(limit) {
             let most = self.offloaded.posted.distance_to(limit);
-            let from = (self.offloaded.posted, most);
+            let seq = self.offloaded.posted;
             let Device {
                 driver, counters, ..
             } = &mut *self.device;
             let toe = self.offloaded.toe;
-            let posted = driver.post_toe_send(toe, from, &socket.send, counters)?;
+            let posted = driver.post_toe_send(toe, seq, most, &socket.send, counters)?;
             if posted == 0 {
                 break;
             }

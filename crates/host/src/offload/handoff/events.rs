@@ -26,7 +26,7 @@ impl ConnectionOffload {
                 toe,
                 snd_una,
                 flight,
-            } => self.enter(toe, |socket| socket.told_acked(snd_una, flight)),
+            } => self.enter(toe, |socket| socket.acked_by_nic(snd_una, flight)),
             ToeEvent::PeerFin { toe, rcv_nxt } => {
                 self.enter(toe, |socket| socket.tcp.told_fin(rcv_nxt));
             }
@@ -55,7 +55,7 @@ impl ConnectionOffload {
             } => self.take_closed(now, toe, reason, time_wait),
             ToeEvent::Restored { toe, reason } => self.take_restored(now, toe, reason),
             ToeEvent::Room { soft_limit, .. } => {
-                self.handoff.selector.told_soft_limit(soft_limit);
+                self.handoff.selector.set_soft_limit(soft_limit);
             }
             ToeEvent::CommandFailed {
                 context,
@@ -105,7 +105,7 @@ impl ConnectionOffload {
         let (snd_una, flight) = taken.acked;
         let agrees = socket.tcp.is_parked()
             && socket.tcp.told_received(taken.rcv_nxt)
-            && socket.told_acked(snd_una, flight);
+            && socket.acked_by_nic(snd_una, flight);
         if agrees {
             socket.keep_payload(id, frame, data, &info, &mut self.transport.device);
         }
@@ -254,7 +254,7 @@ impl ConnectionOffload {
 impl Socket {
     /// The peer has acknowledged everything before `snd_una`. False if that was never posted.
     #[inline]
-    fn told_acked(&mut self, snd_una: SeqNum, flight: u32) -> bool {
+    fn acked_by_nic(&mut self, snd_una: SeqNum, flight: u32) -> bool {
         let posted = self.owner.handoff().is_some_and(|offloaded| {
             snd_una.at_or_before(self.known_to_nic(offloaded) + u32::from(offloaded.requested.fin))
         });

@@ -264,7 +264,7 @@ impl Stack {
             failed,
         };
         intake.counts.add_to(P::ID, &mut device.counters);
-        let around = socket.tls.session().and_then(|session| session.receive);
+        let around = socket.tls.session().and_then(|session| session.rx.context);
         if let Some(context) = pdus.contexts()[1].or(around) {
             pdus.answer_resyncs(context, &mut device.driver);
         }

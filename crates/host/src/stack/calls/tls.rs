@@ -7,7 +7,7 @@ use l5p::tls::CryptoInfo;
 use crate::events::EventKinds;
 use crate::socket::Socket;
 use crate::stack::Stack;
-use crate::tls::{Handshaking, Session, Tls, TlsRole};
+use crate::tls::{Handshaking, Keys, Session, Tls, TlsRole};
 use crate::{Offload, SocketError, SocketId};
 
 impl Stack {
@@ -51,8 +51,11 @@ impl Stack {
         let mut session = Session::new(
             id,
             flow,
-            (transmit, receive),
-            None,
+            Keys {
+                transmit,
+                receive,
+                post_handshake: None,
+            },
             offload,
             start,
             &mut out,

@@ -299,7 +299,7 @@ impl World {
     fn host_is_told(&mut self, id: PairId, message: Message) {
         self.host.bill.stack += self.host.costs.bypass_event;
         if let Message::SoftLimit(limit) = message {
-            self.host.selector.told_soft_limit(limit);
+            self.host.selector.set_soft_limit(limit);
             return;
         }
         self.host.bill.stack += self.host.touch_socket(id);
