@@ -245,6 +245,9 @@ impl Client {
         if is_first {
             let offered = Features::from_bits(identity.features);
             self.config.features = self.config.features.intersection(offered);
+            if !self.config.features.intersects(Features::TOE) {
+                self.config.toe_connections = 0;
+            }
         }
         self.ask(&Request::Features(self.config.features), None)?;
         self.identity = Some(identity);

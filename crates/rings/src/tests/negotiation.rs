@@ -47,6 +47,7 @@ fn a_host_reads_what_the_nic_offers() {
     assert!(matches!(beyond, Some(Answer::Identity { word: 0, .. })));
 }
 
+/// N-7 of `docs/device.md`.
 #[test]
 fn a_feature_that_is_not_offered_is_refused_by_name() {
     let mut rig = Rig::new();
@@ -84,6 +85,7 @@ fn features_are_agreed_before_the_function_is_there() {
     assert_eq!(late, Some(Answer::Refused(Refusal::Meaningless)));
 }
 
+/// D-9 of `docs/device.md`.
 #[test]
 fn a_function_has_the_features_that_its_host_asks_for() {
     let (path, mac) = (path(), MacAddr([2, 0, 0, 0, 0, 1]));
@@ -104,6 +106,8 @@ fn a_function_has_the_features_that_its_host_asks_for() {
         };
         let (mut client, mut function) = Client::connect(&path, wanted).expect("a NIC");
         assert_eq!(function.config.features, features);
+        let may_hand_off = function.config.toe_connections > 0;
+        assert_eq!(may_hand_off, features.intersects(Features::TOE));
         let offered = client.identity().map(|identity| identity.features);
         assert_eq!(offered, Some(Features::ALL.bits()));
         let queue = &mut function.queues[0];

@@ -193,6 +193,19 @@ pub enum SpliceEnd {
     TakenBack,
 }
 
+impl SpliceEnd {
+    pub(in crate::ring) fn from_byte(byte: u8) -> Option<SpliceEnd> {
+        Some(match byte {
+            1 => SpliceEnd::Finished,
+            2 => SpliceEnd::Reset { by: Side::A },
+            3 => SpliceEnd::Reset { by: Side::B },
+            4 => SpliceEnd::Idle,
+            5 => SpliceEnd::TakenBack,
+            _ => return None,
+        })
+    }
+}
+
 /// A splice has ended, with what it has forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpliceEnded {
@@ -266,14 +279,7 @@ impl SpliceEnded {
         let slot = layout::SpliceEnded::of(words);
         Some(SpliceEnded {
             splice: SpliceId(slot.splice),
-            reason: match slot.reason {
-                1 => SpliceEnd::Finished,
-                2 => SpliceEnd::Reset { by: Side::A },
-                3 => SpliceEnd::Reset { by: Side::B },
-                4 => SpliceEnd::Idle,
-                5 => SpliceEnd::TakenBack,
-                _ => return None,
-            },
+            reason: SpliceEnd::from_byte(slot.reason)?,
             bytes: slot.bytes,
             packets: slot.packets,
         })

@@ -1,6 +1,6 @@
 //! Slots of the receive ring.
 
-use super::{Layout, RECV_WORDS, Reserved, Slice, Toe};
+use super::{Layout, Named, RECV_WORDS, Reserved, Slice, Toe};
 
 layouts! {
     /// Something that a protocol has to say of a byte.
@@ -270,20 +270,35 @@ layouts! {
     }
 }
 
-/// Kinds of a [`ToeHead`].
-pub(in crate::ring) mod toe_kind {
-    pub(in crate::ring) const READY: u8 = 1;
-    pub(in crate::ring) const REFUSED: u8 = 2;
-    pub(in crate::ring) const ACCEPTED: u8 = 3;
-    pub(in crate::ring) const DELIVERED: u8 = 4;
-    pub(in crate::ring) const ACKED: u8 = 5;
-    pub(in crate::ring) const PEER_FIN: u8 = 6;
-    pub(in crate::ring) const CLOSED: u8 = 7;
-    pub(in crate::ring) const RESTORED: u8 = 8;
-    pub(in crate::ring) const RECOVER: u8 = 9;
-    pub(in crate::ring) const ROOM: u8 = 10;
-    pub(in crate::ring) const COMMAND_FAILED: u8 = 11;
+/// Declares the kinds of a [`ToeHead`].
+macro_rules! kinds {
+    ($($name:ident = $kind:literal),*) => {
+        /// Kinds of a [`ToeHead`].
+        pub(in crate::ring) mod toe_kind {
+            $(pub(in crate::ring) const $name: u8 = $kind;)*
+        }
+
+        /// All of them.
+        pub(super) const TOE_KINDS: &[Named] = &[$(Named {
+            name: stringify!($name),
+            value: $kind,
+        }),*];
+    };
 }
+
+kinds!(
+    READY = 1,
+    REFUSED = 2,
+    ACCEPTED = 3,
+    DELIVERED = 4,
+    ACKED = 5,
+    PEER_FIN = 6,
+    CLOSED = 7,
+    RESTORED = 8,
+    RECOVER = 9,
+    ROOM = 10,
+    COMMAND_FAILED = 11
+);
 
 macro_rules! slots {
     ($($Name:ident),*) => {

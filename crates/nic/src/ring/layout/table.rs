@@ -2,8 +2,9 @@
 
 use zerocopy::little_endian;
 
+use super::super::accel::SpliceEnd;
 use super::super::error::ErrorCode;
-use super::super::toe::{RefuseReason, TcbField};
+use super::super::toe::{RefuseReason, RestoreReason, TcbField, close_from_byte};
 use super::{image, receive, send};
 
 /// What a field consists of.
@@ -181,11 +182,30 @@ pub fn constants() -> Vec<(&'static str, Vec<(String, u8)>)> {
         };
         (0..=u8::MAX).filter_map(name).collect()
     }
+    let splice_ends = (0..=u8::MAX).filter_map(|reason| {
+        let name = match SpliceEnd::from_byte(reason)? {
+            SpliceEnd::Reset { by } => format!("ResetBy{by:?}"),
+            other => format!("{other:?}"),
+        };
+        Some((name, reason))
+    });
+    let protocols = l5p::PROTOCOLS.iter();
+    let protocols = protocols.map(|info| (info.name.replace('-', "_"), info.id.0));
+    let kinds = receive::TOE_KINDS.iter();
+    let kinds = kinds.map(|kind| (kind.name.to_owned(), kind.value));
     vec![
+        ("protocol", protocols.collect()),
         ("error", named(ErrorCode::from_byte)),
+        ("splice_end", splice_ends.collect()),
+        ("toe_event", kinds.collect()),
         (
             "toe_refused",
             named(|reason| RefuseReason::from_bytes(reason, 0)),
+        ),
+        ("toe_closed", named(close_from_byte)),
+        (
+            "toe_restored",
+            named(|reason| RestoreReason::from_bytes(reason, 1, None)),
         ),
         ("tcb_field", named(TcbField::from_byte)),
     ]

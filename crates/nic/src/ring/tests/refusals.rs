@@ -48,6 +48,7 @@ fn destroy(continuations: u8) -> Slot {
     slot(DESTROY, &[(4, continuations)])
 }
 
+/// D-2 and N-2 of `docs/device.md`.
 #[test]
 fn reserved_bits_must_be_zero() {
     let refused = |opcode, at, byte| answers(&[slot(opcode, &[(at, byte)])])[0].1;
@@ -98,6 +99,7 @@ fn every_reserved_byte_is_checked() {
     }
 }
 
+/// N-3 of `docs/device.md`.
 #[test]
 fn a_refused_descriptor_is_answered_once_and_takes_its_continuations() {
     let continuation = slot(CONTINUATION, &[]);
@@ -167,7 +169,7 @@ fn a_continuation_with_reserved_bits_refuses_its_descriptor() {
     }
 }
 
-/// Continuations that come late belong to nothing any more.
+/// D-3 of `docs/device.md`: continuations that come late belong to nothing any more.
 #[test]
 fn continuations_are_published_with_their_descriptor() {
     let (mut host, mut device) = pair();

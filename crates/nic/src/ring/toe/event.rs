@@ -381,7 +381,8 @@ fn close_to_byte(reason: CloseReason) -> u8 {
     }
 }
 
-fn close_from_byte(byte: u8) -> Option<CloseReason> {
+/// How a connection has ended, by its number.
+pub(in crate::ring) fn close_from_byte(byte: u8) -> Option<CloseReason> {
     Some(match byte {
         1 => CloseReason::Graceful,
         2 => CloseReason::Reset,

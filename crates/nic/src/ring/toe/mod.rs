@@ -23,6 +23,7 @@ pub use reason::{RefuseReason, RestoreReason, TcbField};
 
 pub(crate) use command::ToeRequest;
 pub(super) use command::{decode, post, slices_fit};
+pub(super) use event::close_from_byte;
 
 /// Most slices of one [`ToeCommand::Send`].
 pub const MAX_TOE_SEND_SLICES: usize = most_slices::<layout::ToeSend>();

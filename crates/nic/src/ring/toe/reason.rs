@@ -108,7 +108,7 @@ impl RestoreReason {
         }
     }
 
-    pub(super) fn from_bytes(
+    pub(in crate::ring) fn from_bytes(
         reason: u8,
         error: u8,
         context: Option<ContextId>,
