@@ -1,6 +1,6 @@
-//! What goes with a frame between the NIC and its wire port.
+//! Frames between the NIC and its wire port: what goes with one, and the TCP segment in it.
 
-use crate::transmit::Payload;
+use wire::packet::Parsed;
 
 /// As the header of virtio-net: what a port that can segment and checksum has to do, or has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,13 +14,52 @@ pub struct FrameMeta {
     pub checksum_valid: bool,
 }
 
-/// A frame whose headers are in the buffer that was given for it, and whose payload may be in memory of a host's.
-#[derive(Debug)]
-pub struct BorrowedFrame<'a> {
-    /// Bytes in the buffer.
-    pub head: usize,
-    /// The bytes behind them, which are there until the NIC is called again.
-    pub payload: Option<Payload<'a>>,
-    /// What goes with it.
-    pub meta: FrameMeta,
+/// A received TCP segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment<'a> {
+    pub(crate) frame: &'a [u8],
+    pub(crate) parsed: &'a Parsed,
+    pub(crate) meta: FrameMeta,
+    /// Of its flow, from the peer to us.
+    pub(crate) hash: u64,
+    /// Packets on the wire that it stands for.
+    pub(crate) segments: u32,
+    /// Its connection, if the device runs it: then it goes to the queue of NIC packets.
+    pub(crate) connection: Option<u32>,
+}
+
+impl<'a> Segment<'a> {
+    /// A segment of a connection that the device does not run, as far as is known.
+    pub(crate) fn new(
+        frame: &'a [u8],
+        parsed: &'a Parsed,
+        meta: FrameMeta,
+        hash: u64,
+    ) -> Segment<'a> {
+        let segments = match u32::from(meta.gso_size) {
+            0 => 1,
+            size => parsed.payload_len.div_ceil(size).max(1),
+        };
+        Segment {
+            frame,
+            parsed,
+            meta,
+            hash,
+            segments,
+            connection: None,
+        }
+    }
+
+    pub(crate) fn headers(&self) -> &[u8] {
+        &self.frame[..self.parsed.payload_offset]
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.parsed.payload(self.frame)
+    }
+
+    /// Bytes without the frame's padding.
+    pub(crate) fn len(&self) -> u32 {
+        self.parsed.payload_offset as u32 + self.parsed.payload_len
+    }
 }

@@ -1,23 +1,22 @@
 //! A function inside the device: its rings, memory and counters.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use wire::SeqNum;
 
+use crate::buffers::Buffers;
 use crate::counters::{Counters, QueueCounters};
-use crate::receive;
-use crate::resources::Resources;
+use crate::lro::Sessions;
+use crate::resources::{Maker, Resources};
 use crate::ring::{
     ContextId, DeviceFunction, DeviceQueue, DeviceRegions, ErrorCode, FunctionConfig,
     RecvDescriptor,
 };
 use crate::rss::Rss;
-use crate::toe::rx_queue::RxQueue;
-use crate::transmit::{self, OwnSegments};
-
-/// A function of a NIC, in the order of attachment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FunctionId(pub u16);
+use crate::rx_queue::RxQueue;
+use crate::send::{OwnSegments, SendState};
+use crate::switch::FunctionId;
 
 /// The device's state of a function.
 #[derive(Debug)]
@@ -44,14 +43,35 @@ pub(crate) struct Function {
 pub(crate) struct Queue {
     pub(crate) rings: DeviceQueue,
     pub(crate) completions: Completions,
-    pub(crate) transmit: transmit::QueueState,
+    pub(crate) transmit: SendState,
     /// Commands before this slot of the command ring may be carried out: the send ring was empty after they had been published.
     pub(crate) commands_until: u64,
     pub(crate) unshown: Unshown,
     /// The host is to be told that the function was reset.
     pub(crate) reset_due: bool,
-    pub(crate) receive: receive::QueueState,
+    pub(crate) receive: ReceiveState,
     pub(crate) counters: QueueCounters,
+}
+
+/// What the receive side keeps per queue.
+#[derive(Debug, Default)]
+pub(crate) struct ReceiveState {
+    pub(crate) sessions: Sessions,
+    pub(crate) buffers: Buffers,
+    /// From when on resync requests count their time.
+    epoch: Option<Instant>,
+}
+
+impl ReceiveState {
+    /// Places in the receive ring that open sessions will take: nothing else may.
+    pub(crate) fn reserved(&self) -> u32 {
+        self.sessions.descriptors()
+    }
+
+    pub(crate) fn milliseconds(&mut self, now: Instant) -> u32 {
+        let epoch = *self.epoch.get_or_insert(now);
+        now.saturating_duration_since(epoch).as_millis() as u32
+    }
 }
 
 impl Function {
@@ -60,11 +80,11 @@ impl Function {
         let queues = device.queues.into_iter().map(|rings| Queue {
             rings,
             completions: Completions::default(),
-            transmit: transmit::QueueState::default(),
+            transmit: SendState::default(),
             commands_until: 0,
             unshown: Unshown::default(),
             reset_due: false,
-            receive: receive::QueueState::default(),
+            receive: ReceiveState::default(),
             counters: QueueCounters::default(),
         });
         Function {
@@ -101,7 +121,6 @@ impl Function {
     /// Forgets what is posted, being done and not told yet; buffers that were taken are used for other packets. The host is to
     /// be told.
     pub(crate) fn reset(&mut self) {
-        receive::reset(self);
         self.resources.clear();
         self.own.reset();
         self.epoch = self.epoch.wrapping_add(1);
@@ -127,6 +146,25 @@ impl Function {
             }
         }
         all
+    }
+
+    /// Tells the host what has become of its resources. False when some are still being made, or that waits for room.
+    pub(crate) fn tell_of_resources(&mut self, maker: &mut Maker) -> bool {
+        if self.resources.is_idle() {
+            return true;
+        }
+        let counters = &mut self.counters;
+        let count = |protocol, event| counters.l5.count(protocol, event, 1);
+        self.resources.settle(count);
+        self.resources.make_next(maker);
+        while let Some((resource, result)) = self.resources.untold() {
+            let error = result.err();
+            if !self.tell(0, RecvDescriptor::Resource { resource, error }) {
+                break;
+            }
+            self.resources.told(resource);
+        }
+        self.resources.is_idle()
     }
 
     /// Whether a command waits.

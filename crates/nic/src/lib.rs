@@ -33,30 +33,36 @@
 pub mod ring;
 
 mod accel;
+mod buffers;
 mod cache;
+mod config;
 mod context;
 mod counters;
+mod delivery;
 mod device;
 mod features;
 mod flow_table;
 mod frame;
 mod function;
 mod lro;
+mod offloads;
 #[allow(unsafe_code)]
 mod prefetch;
 mod receive;
 mod resources;
 mod rss;
+mod rx_queue;
+mod send;
 mod switch;
 pub mod toe;
 mod transmit;
+mod turn;
 
-pub use accel::AccelConfig;
+pub use config::{AccelConfig, NicConfig, ToeConfig, WireCapabilities};
 pub use counters::{Counters, QueueCounters};
-pub use device::{AttachError, Nic, NicConfig, WireCapabilities};
+pub use device::{AttachError, Nic};
 pub use features::{Features, Identity};
-pub use frame::{BorrowedFrame, FrameMeta};
-pub use function::FunctionId;
+pub use frame::FrameMeta;
 pub use prefetch::prefetch;
-pub use toe::ToeConfig;
-pub use transmit::Payload;
+pub use send::lent::{BorrowedFrame, Payload};
+pub use switch::FunctionId;

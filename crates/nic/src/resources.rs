@@ -13,8 +13,7 @@ use l5p::{
     visit,
 };
 
-use crate::function::Function;
-use crate::ring::{ErrorCode, RecvDescriptor};
+use crate::ring::ErrorCode;
 
 /// Resources of a function at a time.
 const MAX_RESOURCES: usize = 8;
@@ -155,7 +154,7 @@ impl Resources {
     }
 
     /// Begins to make one that waits, unless another one is being made.
-    fn make_next(&mut self, maker: &mut Maker) {
+    pub(crate) fn make_next(&mut self, maker: &mut Maker) {
         let is_making = |slot: &Slot| matches!(slot.state, State::Making(_));
         if self.slots.iter().any(is_making) {
             return;
@@ -191,7 +190,7 @@ impl Resources {
     }
 
     /// Takes what has been made.
-    fn settle(&mut self, mut count: impl FnMut(ProtocolId, Event)) {
+    pub(crate) fn settle(&mut self, mut count: impl FnMut(ProtocolId, Event)) {
         for slot in &mut self.slots {
             let State::Making(made) = &slot.state else {
                 continue;
@@ -215,39 +214,23 @@ impl Resources {
         }
     }
 
-    fn is_idle(&self) -> bool {
+    /// A resource whose host is still to be told what has become of it.
+    pub(crate) fn untold(&self) -> Option<(ResourceId, Result<(), ErrorCode>)> {
+        let mut slots = (0..).zip(&self.slots);
+        slots.find_map(|(at, slot)| Some((ResourceId(at), slot.untold?)))
+    }
+
+    /// The host was told of a resource.
+    pub(crate) fn told(&mut self, id: ResourceId) {
+        self.slots[usize::from(id.0)].untold = None;
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
         self.slots.iter().all(|slot| {
             let is_settled = matches!(slot.state, State::Free | State::Made(_));
             slot.untold.is_none() && is_settled
         })
     }
-}
-
-/// Tells a function's host what has become of its resources. False when some are still being made, or that waits for room.
-pub(crate) fn tell(function: &mut Function, maker: &mut Maker) -> bool {
-    if function.resources.is_idle() {
-        return true;
-    }
-    let counters = &mut function.counters;
-    let count = |protocol, event| counters.l5.count(protocol, event, 1);
-    function.resources.settle(count);
-    function.resources.make_next(maker);
-    for at in 0..MAX_RESOURCES {
-        let Some(result) = function.resources.slots[at].untold else {
-            continue;
-        };
-        let told = function.tell(
-            0,
-            RecvDescriptor::Resource {
-                resource: ResourceId(at as u16),
-                error: result.err(),
-            },
-        );
-        if told {
-            function.resources.slots[at].untold = None;
-        }
-    }
-    function.resources.is_idle()
 }
 
 /// The thread that makes them.

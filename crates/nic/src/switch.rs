@@ -2,7 +2,9 @@
 
 use wire::ethernet::MacAddr;
 
-use crate::function::FunctionId;
+/// A function of a NIC, in the order of attachment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u16);
 
 /// Functions by MAC address.
 #[derive(Debug, Default)]

@@ -45,11 +45,14 @@ use wire::{FlowKey, SeqNum};
 
 use super::flows::Owned;
 use super::packet_memory::{BLOCK, blocks_for};
-use super::{AccelConfig, AccelDeviceEnv, AccelEnv, Flows, Handled, Made, Segment};
+use super::{AccelDeviceEnv, AccelEnv, Flows, Handled, Made};
+use crate::config::AccelConfig;
 use crate::counters::Counters;
-use crate::function::{Function, FunctionId};
+use crate::frame::Segment;
+use crate::function::Function;
 use crate::ring::accel::{AccelRoom, Teardown};
 use crate::ring::{ErrorCode, Gather};
+use crate::switch::FunctionId;
 use arrival::Next;
 use entry::Entry;
 use quota::Quotas;
@@ -152,9 +155,9 @@ impl Closing {
         &mut self,
         env: &mut AccelEnv<'_>,
         teardown: &Teardown,
-        hash: u64,
         gather: &Gather,
     ) -> Result<(), ErrorCode> {
+        let hash = env.hasher.hash(&teardown.flow.reversed());
         let bytes = gather.len() as u32;
         let function = env.function.id;
         let gives_way = self.find_room(env.function, blocks_for(bytes))?;

@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use crate::frame::FrameMeta;
-use crate::function::{Function, FunctionId};
+use crate::function::Function;
+use crate::switch::FunctionId;
 
 use super::Made;
 

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::function::FunctionId;
 use crate::ring::ErrorCode;
 use crate::ring::accel::{InstallListener, ListenRuleId, ListenerOptions};
+use crate::switch::FunctionId;
 
 /// All rules, sorted by function, port and address. A lookup is a binary search for the port, and a look at the addresses that
 /// its host has on it: peers choose ports, but no entries.

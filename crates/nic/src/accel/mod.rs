@@ -13,7 +13,6 @@
 
 mod budget;
 mod closing;
-mod config;
 mod egress;
 mod flows;
 mod listener;
@@ -27,21 +26,20 @@ mod wheel;
 
 use std::time::Instant;
 
-use wire::packet::{Class, Parsed};
 use wire::{FlowKey, SeqNum};
 
-pub use config::AccelConfig;
-
-use crate::device::NicConfig;
-use crate::frame::FrameMeta;
-use crate::function::{Function, FunctionId};
-use crate::ring::accel::{Established, Splice};
+use crate::config::{AccelConfig, NicConfig};
+use crate::frame::{FrameMeta, Segment};
+use crate::function::Function;
+use crate::ring::accel::Established;
 use crate::ring::{AccelCommand, ErrorCode, Gather};
 use crate::rss::FlowHasher;
-use crate::toe::Toe;
+use crate::switch::FunctionId;
 use closing::Closing;
 use egress::Egress;
-use flows::{Flows, Owned};
+use flows::Flows;
+pub(crate) use flows::Owned;
+pub(crate) use path::too_big;
 use room::Rooms;
 use setup::Setup;
 use splice::Splices;
@@ -62,20 +60,6 @@ pub(crate) struct Accel {
     scratch: Vec<u8>,
 }
 
-/// A received TCP segment whose checksums are right.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Segment<'a> {
-    pub(crate) frame: &'a [u8],
-    pub(crate) parsed: &'a Parsed,
-    pub(crate) meta: FrameMeta,
-    /// Of its flow, from the peer to us.
-    pub(crate) hash: u64,
-    /// Packets on the wire that it stands for.
-    pub(crate) segments: u32,
-    /// It is a SYN of a flow that has a receive context: of a connection that its host has.
-    pub(crate) is_hosts: bool,
-}
-
 /// What became of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handled {
@@ -83,20 +67,6 @@ pub(crate) enum Handled {
     Taken,
     /// It goes the way of all others; with `Some` it opens a connection, and the host is told directly before it.
     Pass(Option<Established>),
-    /// It is of a connection that the device runs, by its number in the function.
-    Run(u32),
-}
-
-/// What a report of a too big packet is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// The host is to have it.
-    ForTheHost,
-    /// Nothing like what it quotes is on its way.
-    Forged,
-    /// It is about the connection at this place of those that the device runs: it quotes this position, and the path takes so
-    /// many bytes of an IP packet.
-    OfToe(u32, SeqNum, u32),
 }
 
 /// What the device has besides a part of the acceleration, for one function's packet or command.
@@ -132,8 +102,6 @@ pub(crate) struct Device<'a> {
     pub(crate) now: Instant,
     pub(crate) nic: &'a NicConfig,
     pub(crate) hasher: &'a FlowHasher,
-    /// The connections that the device runs.
-    pub(crate) toe: &'a Toe,
 }
 
 impl Accel {
@@ -165,17 +133,16 @@ impl Accel {
         self.flows.expect(hash);
     }
 
-    /// Takes a segment for `function`.
+    /// Takes a segment for `function`, of a flow whose `owner` is not a connection that the device runs. `has_context`: it has a receive
+    /// context, and so is a connection that its host has.
     pub(crate) fn receive(
         &mut self,
         device: &Device<'_>,
         function: &mut Function,
+        owner: Option<Owned>,
+        has_context: bool,
         segment: &Segment<'_>,
     ) -> Handled {
-        let owner = self.owner(device, segment.hash, function.id, &segment.parsed.flow);
-        if let Some(Owned::Toe(at)) = owner {
-            return Handled::Run(device.toe.connection(at));
-        }
         let mut env = AccelEnv {
             now: device.now,
             nic: device.nic,
@@ -193,41 +160,33 @@ impl Accel {
         };
         match owner {
             // A SYN that ends TIME-WAIT is one as any other.
-            None | Some(Owned::Closing(_)) if handled != Handled::Taken => {
+            None | Some(Owned::Closing(_)) if handled != Handled::Taken && !has_context => {
                 self.setup.handle_segment(&mut env, segment)
             }
             _ => handled,
         }
     }
 
-    /// Takes notice of a frame for `function` that reports a segment of ours as too big for its path. When nothing like that
-    /// segment is on its way, as only the device can tell, the host is not to believe it (RFC 5927 §4.1).
-    pub(crate) fn handle_packet_too_big(
+    /// Takes notice of a report that a segment of ours, at `seq` of a flow with this `owner`, was too big for its path. False when nothing
+    /// like that segment is on its way, as only the device can tell: the host is not to believe it (RFC 5927 §4.1).
+    pub(crate) fn path_shrank(
         &mut self,
-        device: &Device<'_>,
         function: &mut Function,
-        frame: &[u8],
-        class: &Class,
-    ) -> Heard {
-        let Some((quoted, mtu)) = path::too_big(frame, class) else {
-            return Heard::ForTheHost;
-        };
-        let flow = quoted.flow.reversed();
-        match self.owner(device, device.hasher.hash(&flow), function.id, &flow) {
-            Some(Owned::Closing(at)) => {
-                self.closing.path_shrank(at, quoted.seq, mtu);
-                Heard::ForTheHost
+        owner: Owned,
+        seq: SeqNum,
+        mtu: u32,
+    ) -> bool {
+        match owner {
+            Owned::Closing(at) => {
+                self.closing.path_shrank(at, seq, mtu);
+                true
             }
-            Some(Owned::Spliced(at, side)) => {
-                let is_true = self.splices.is_on_its_way(at, side, quoted.seq);
+            Owned::Spliced(at, side) => {
+                let is_true = self.splices.is_on_its_way(at, side, seq);
                 function.counters.accel_splice_stale_errors += u64::from(!is_true);
-                match is_true {
-                    true => Heard::ForTheHost,
-                    false => Heard::Forged,
-                }
+                is_true
             }
-            Some(Owned::Toe(at)) => Heard::OfToe(at, quoted.seq, mtu),
-            None => Heard::ForTheHost,
+            Owned::Toe(_) => true,
         }
     }
 
@@ -235,20 +194,6 @@ impl Accel {
     pub(crate) fn not_told(&mut self, function: FunctionId, established: &Established) {
         // The rule is still there.
         let _ = self.setup.listeners.credit(function, established.rule, 1);
-    }
-
-    /// Who owns a flow; it is from the peer to us.
-    #[inline]
-    fn owner(
-        &self,
-        device: &Device<'_>,
-        hash: u64,
-        function: FunctionId,
-        flow: &FlowKey,
-    ) -> Option<Owned> {
-        self.owner_of(hash, function, flow, |at| {
-            device.toe.owns(at, function, flow)
-        })
     }
 
     /// Who owns a flow, from the peer to us; `runs` says whether the connection at a place among those that the device runs
@@ -287,25 +232,23 @@ impl Accel {
         self.flows.remove(hash, Owned::Toe(at));
     }
 
-    /// A host opens a connection of its own with this flow, from us to the peer: one that rests in TIME-WAIT gives way to it.
+    /// A host opens a connection of its own with a flow that has this `owner`: one that rests in TIME-WAIT gives way to it.
     ///
     /// # Errors
     /// When the device owns the flow, and it does not rest.
     pub(crate) fn open(
         &mut self,
-        device: &Device<'_>,
         function: &mut Function,
-        flow: &FlowKey,
+        owner: Option<Owned>,
     ) -> Result<(), ErrorCode> {
-        let flow = flow.reversed();
-        match self.owner(device, device.hasher.hash(&flow), function.id, &flow) {
+        match owner {
             None => Ok(()),
             Some(Owned::Spliced(..) | Owned::Toe(_)) => Err(ErrorCode::FlowExists),
             Some(Owned::Closing(at)) => self.closing.reopen(&mut self.flows, function, at),
         }
     }
 
-    /// Carries a host's command out; `gather` has its slices.
+    /// Carries a host's command out; `gather` has its slices. `owned`: the device owns a flow that it names.
     ///
     /// # Errors
     /// When it was not. The host owns then what it owned before.
@@ -314,18 +257,9 @@ impl Accel {
         device: &Device<'_>,
         function: &mut Function,
         command: &AccelCommand,
+        owned: bool,
         gather: &Gather,
     ) -> Result<(), ErrorCode> {
-        let find = |flow: &FlowKey| {
-            let flow = flow.reversed();
-            let hash = device.hasher.hash(&flow);
-            (hash, self.owner(device, hash, function.id, &flow).is_some())
-        };
-        let (hash, owned) = match command {
-            AccelCommand::Splice(Splice { a, b, .. }) => (0, find(&a.flow).1 || find(&b.flow).1),
-            AccelCommand::Teardown(teardown) => find(&teardown.flow),
-            _ => (0, false),
-        };
         let id = function.id;
         let mut env = AccelEnv {
             now: device.now,
@@ -344,7 +278,7 @@ impl Accel {
             AccelCommand::Teardown(teardown) => {
                 let done = match owned {
                     true => Err(ErrorCode::FlowExists),
-                    false => self.closing.take_over(&mut env, teardown, hash, gather),
+                    false => self.closing.take_over(&mut env, teardown, gather),
                 };
                 env.function.counters.accel_closing_refused += u64::from(done.is_err());
                 done

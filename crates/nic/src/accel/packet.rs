@@ -8,7 +8,7 @@ use wire::ipv6;
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_checked_tcp_headers};
 use wire::tcp::{CHECKSUM_OFFSET, Header};
 
-use crate::device::NicConfig;
+use crate::config::NicConfig;
 use crate::frame::FrameMeta;
 
 /// The addresses of a packet.

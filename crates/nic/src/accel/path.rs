@@ -9,7 +9,7 @@ use wire::packet::Class;
 
 /// The segment of ours that a frame reports as too big, and the most bytes of an IP packet that its path takes (RFC 1191,
 /// RFC 8201).
-pub(super) fn too_big(frame: &[u8], class: &Class) -> Option<(Quoted, u32)> {
+pub(crate) fn too_big(frame: &[u8], class: &Class) -> Option<(Quoted, u32)> {
     let (original, mtu) = match class {
         Class::IcmpV4(ip) => match v4::Message::parse(ip.payload(frame)).ok()? {
             v4::Message::Unreachable {

@@ -1,8 +1,9 @@
 //! Telling the hosts how much room is left, so that they stop asking before it is gone.
 
-use crate::function::{Function, FunctionId};
+use crate::function::Function;
 use crate::ring::RecvDescriptor;
 use crate::ring::accel::AccelRoom;
+use crate::switch::FunctionId;
 
 /// What each function knows.
 #[derive(Debug, Default)]

@@ -34,10 +34,12 @@ use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
 use super::budget::Budget;
 use super::listener::{Listeners, Rule};
 use super::packet::{self, Addresses};
-use super::{AccelConfig, AccelEnv, Handled, Segment};
-use crate::function::FunctionId;
+use super::{AccelEnv, Handled};
+use crate::config::AccelConfig;
+use crate::frame::Segment;
 use crate::ring::ErrorCode;
 use crate::ring::accel::{Established, InstallListener};
+use crate::switch::FunctionId;
 
 /// Setup for all functions.
 #[derive(Debug)]
@@ -91,9 +93,6 @@ impl Setup {
         let Some(oven) = &mut self.oven else {
             return Handled::Pass(None);
         };
-        if segment.is_hosts {
-            return Handled::Pass(None);
-        }
         let header = &segment.parsed.tcp;
         let is_syn = header.flags.contains(Flags::SYN);
         if is_syn && header.flags.intersects(Flags::ACK | Flags::RST)

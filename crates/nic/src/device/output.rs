@@ -5,10 +5,12 @@ use std::time::Instant;
 use wire::ethernet::{self, MacAddr};
 
 use super::Nic;
-use crate::frame::{BorrowedFrame, FrameMeta};
-use crate::function::{Function, FunctionId};
+use crate::frame::FrameMeta;
+use crate::function::Function;
 use crate::receive;
+use crate::send::lent::{BorrowedFrame, BorrowedPayload};
 use crate::switch::Destination;
+use crate::switch::FunctionId;
 use crate::transmit;
 
 /// A frame that a step has given.
@@ -16,7 +18,7 @@ struct Made {
     sender: FunctionId,
     len: usize,
     meta: FrameMeta,
-    lent: Option<transmit::BorrowedPayload>,
+    lent: Option<BorrowedPayload>,
 }
 
 impl Nic {
@@ -43,7 +45,10 @@ impl Nic {
         let function = &self.functions[usize::from(made.sender.0)];
         Some(BorrowedFrame {
             head: made.lent.map_or(made.len, |lent| lent.head),
-            payload: made.lent.map(|lent| lent.payload(function)),
+            payload: made.lent.map(|lent| {
+                let gather = &function.queues[lent.queue].transmit.gather;
+                lent.payload(gather, &function.regions)
+            }),
             meta: made.meta,
         })
     }
@@ -82,7 +87,8 @@ impl Nic {
                         let function = &mut self.functions[usize::from(sender.0)];
                         function.queues[lent.queue].transmit.end_lending();
                         made.lent = None;
-                        if !lent.complete(function, out) {
+                        let gather = &function.queues[lent.queue].transmit.gather;
+                        if !lent.complete(gather, &function.regions, out) {
                             function.counters.tx_errors += 1;
                             continue;
                         }

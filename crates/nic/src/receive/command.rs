@@ -2,13 +2,13 @@
 
 use l5p::{Event, ProtocolId};
 
-use super::buffers::is_writable;
-use super::queue::Host;
-use super::recovery::Answer;
-use super::rr_table::RrTable;
+use crate::buffers::is_writable;
+use crate::context::receive::recovery::Answer;
+use crate::context::receive::rr_table::RrTable;
 use crate::context::{Context, Flow, ReceiveContext};
-use crate::device::Offloads;
+use crate::delivery::Host;
 use crate::function::Function;
+use crate::offloads::Offloads;
 use crate::ring::{ContextId, CreateContext, ErrorCode, ResyncResponse, RrState, Slice};
 
 /// Makes a receive context (`l5o_create`).

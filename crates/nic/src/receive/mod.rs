@@ -1,37 +1,13 @@
-//! The receive side: from a frame to a packet in a host's buffer.
+//! The path of a received frame, whoever owns its connection.
 //!
 //! ```text
-//! frame ─▶ parse, checksum ─▶ flow hash ─▶ queue (RSS)
-//!                                 │
-//!                                 └─▶ flow table ─▶ context ─▶ recovery ─▶ engine ─┐ one pass, frame to buffer
-//!                                                                                 ▼
-//!                                     LRO session or a buffer of its own ◀────────┘ or a copy
+//! frame ─▶ parse, checksum ─▶ flow hash ─▶ owner ─┬─▶ accel: closing, spliced, a SYN
+//!                                                 └─▶ flow table ─▶ queue (RSS) ─▶ delivery
 //! ```
-//!
-//! A payload is decrypted as a whole or goes up exactly as it came: it is transformed out of place, from the frame into
-//! the host's buffer, and copied again from the frame when a check fails. Data of NVMe/TCP PDUs are copied from the frame
-//! into the buffers that the host has [mapped](rr_table), and only the rest into a receive buffer ([`delivery`]).
 //!
 //! Cost target beside crypto, checksum and copy: ≤ 150 cycles per packet. Nothing is allocated per packet.
 
-mod buffers;
 mod command;
-mod contents;
-mod delivery;
-mod established;
-mod nested;
-mod nic_packets;
-mod notes;
-mod observer;
-mod open;
-mod placing;
-mod queue;
-pub(crate) mod recovery;
-mod rr_table;
-mod search;
-mod table;
-#[cfg(test)]
-mod toy;
 
 use std::time::Instant;
 
@@ -40,20 +16,15 @@ use wire::packet::{Class, Parsed, Prediction, classify};
 use wire::tcp::{self, Flags};
 
 pub(crate) use command::{add_rr_state, create_context, del_rr_state, destroyed, resync_response};
-pub(crate) use nic_packets::{Sender, end_session, pass_to_host};
-pub(crate) use nic_packets::{end_own_sessions, reset, settle};
-pub(crate) use notes::NoteList;
-pub(crate) use placing::{Attached, MAX_PLACED, Placed, PlacedList};
-pub(crate) use queue::QueueState;
-pub(crate) use table::{ReceiveTable, table};
 
-use crate::accel::{Handled, Heard, Segment};
+use crate::accel::{self, Handled, Owned};
 use crate::counters::Counters;
-use crate::device::Offloads;
-use crate::frame::FrameMeta;
+use crate::delivery::Host;
+use crate::frame::{FrameMeta, Segment};
 use crate::function::Function;
+use crate::offloads::Offloads;
+use crate::ring::accel::Established;
 use crate::ring::{ErrorCode, Slice};
-use queue::{Arrival, Host};
 
 /// What is known of the segment that came last, and holds for the next one if that is of the same flow.
 #[derive(Debug, Default)]
@@ -89,32 +60,47 @@ pub(crate) fn handle_frame(
     function.counters.rx_packets += 1;
     function.counters.rx_bytes += frame.len() as u64;
     if let Some((parsed, hash)) = recent.parse(frame) {
-        return handle_tcp(offloads, function, now, frame, parsed, hash, meta);
+        let segment = Segment::new(frame, parsed, meta, hash);
+        return handle_tcp(offloads, function, now, segment);
     }
     match &classify(frame) {
         Class::Tcp(parsed) => {
             let hash = offloads.hasher.hash(&parsed.flow);
             recent.learn(frame, parsed, hash);
-            handle_tcp(offloads, function, now, frame, parsed, hash, meta);
+            let segment = Segment::new(frame, parsed, meta, hash);
+            handle_tcp(offloads, function, now, segment);
         }
         Class::Malformed(error) => count_malformed(&mut function.counters, *error),
         class => {
-            if !offloads.accel.is_idle() {
-                let (accel, device) = offloads.accel(now);
-                match accel.handle_packet_too_big(&device, function, frame, class) {
-                    Heard::Forged => return,
-                    Heard::OfToe(at, seq, mtu) => {
-                        if !offloads.toe.path_shrank(now, at, seq, mtu) {
-                            return;
-                        }
-                    }
-                    Heard::ForTheHost => {}
-                }
+            if !is_credible(offloads, function, now, frame, class) {
+                return;
             }
             if let Some(mut host) = Host::of(function, 0) {
                 host.deliver_other(frame, meta);
             }
         }
+    }
+}
+
+/// Takes notice of a report that a segment of ours was too big for its path, if the device owns its flow. False when nothing like that
+/// segment is on its way, as only the device can tell: the host is not to believe it (RFC 5927 §4.1).
+fn is_credible(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    now: Instant,
+    frame: &[u8],
+    class: &Class,
+) -> bool {
+    if offloads.accel.is_idle() {
+        return true;
+    }
+    let Some((quoted, mtu)) = accel::too_big(frame, class) else {
+        return true;
+    };
+    match offloads.owner_of_ours(function.id, &quoted.flow) {
+        Some(Owned::Toe(at)) => offloads.toe.path_shrank(now, at, quoted.seq, mtu),
+        Some(owner) => (offloads.accel).path_shrank(function, owner, quoted.seq, mtu),
+        None => true,
     }
 }
 
@@ -147,7 +133,8 @@ pub(crate) fn reinject(
                 checksum_valid: true,
             };
             let hash = offloads.hasher.hash(&parsed.flow);
-            handle_tcp(offloads, function, now, &bytes, &parsed, hash, meta);
+            let segment = Segment::new(&bytes, &parsed, meta, hash);
+            handle_tcp(offloads, function, now, segment);
             Ok(())
         }
         _ => Err(ErrorCode::BadHeader),
@@ -178,72 +165,61 @@ fn handle_tcp(
     offloads: &mut Offloads,
     function: &mut Function,
     now: Instant,
-    frame: &[u8],
-    parsed: &Parsed,
-    hash: u64,
-    meta: FrameMeta,
+    mut segment: Segment<'_>,
 ) {
+    let Segment {
+        parsed, meta, hash, ..
+    } = segment;
     offloads.accel.expect(hash);
     // A frame from a local sender may have its checksum still to be made: it was never on a wire.
     let known_valid = meta.checksum_valid || meta.needs_checksum.is_some();
-    if !known_valid && !parsed.verify_checksums(frame) {
+    if !known_valid && !parsed.verify_checksums(segment.frame) {
         function.counters.rx_csum_bad += 1;
         return;
     }
     function.counters.rx_csum_ok += 1;
-    let (mut established, mut connection) = (None, None);
+    let mut established = None;
     if !offloads.accel.is_idle() {
-        let is_syn = parsed.tcp.flags.contains(Flags::SYN);
-        let is_hosts = is_syn
-            && offloads
-                .flows
-                .find(hash, function.id.0, &parsed.flow)
-                .is_some();
-        let (accel, device) = offloads.accel(now);
-        let segment = Segment {
-            frame,
-            parsed,
-            meta,
-            hash,
-            segments: segments(parsed, meta),
-            is_hosts,
-        };
-        match accel.receive(&device, function, &segment) {
-            Handled::Taken => return,
-            Handled::Pass(opened) => established = opened,
-            Handled::Run(number) => connection = Some(number),
+        match offloads.owner(hash, function.id, &parsed.flow) {
+            Some(Owned::Toe(at)) => segment.connection = Some(offloads.toe.connection(at)),
+            owner => {
+                let flows = &offloads.flows;
+                let has_context = parsed.tcp.flags.contains(Flags::SYN)
+                    && flows.find(hash, function.id.0, &parsed.flow).is_some();
+                let (accel, device) = offloads.accel(now);
+                match accel.receive(&device, function, owner, has_context, &segment) {
+                    Handled::Taken => return,
+                    Handled::Pass(opened) => established = opened,
+                }
+            }
         }
     }
-    let slot = offloads.flows.find(hash, function.id.0, &parsed.flow);
+    deliver(offloads, function, now, &segment, established);
+}
+
+/// Delivers a segment that is not for the device alone.
+fn deliver(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    now: Instant,
+    segment: &Segment<'_>,
+    established: Option<Established>,
+) {
+    let (id, hash) = (function.id, segment.hash);
+    let slot = offloads.flows.find(hash, id.0, &segment.parsed.flow);
     let queue = usize::from(function.rss.queue(hash));
-    let arrival = Arrival {
-        frame,
-        parsed,
-        hash,
-        segments: segments(parsed, meta),
-        connection,
-    };
-    let id = function.id;
     if let Some(mut host) = Host::of(function, queue) {
         if let Some(established) = established {
-            if !host.deliver_established(&arrival, established) {
+            if !host.deliver_established(segment, established) {
                 offloads.accel.not_told(id, &established);
             }
             return;
         }
-        host.deliver_tcp(now, &arrival, slot, &mut offloads.contexts);
+        host.deliver_tcp(now, segment, slot, &mut offloads.contexts);
     }
-    if connection.is_some() {
+    if segment.connection.is_some() {
         let room = &mut offloads.toe.room;
         room.packet_arrived(id, function.nic_packets.len());
-    }
-}
-
-/// Packets on the wire that a frame stands for.
-fn segments(parsed: &Parsed, meta: FrameMeta) -> u32 {
-    match u32::from(meta.gso_size) {
-        0 => 1,
-        size => parsed.payload_len.div_ceil(size).max(1),
     }
 }
 

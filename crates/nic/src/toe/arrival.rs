@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use wire::{SeqNum, ipv4, ipv6};
 
-use super::rx_queue::NicPacket;
-use super::{Taken, Toe, ToeEnv};
+use super::{Toe, ToeEnv};
 use crate::ring::toe::ToeId;
+use crate::rx_queue::{NicPacket, Taken};
 
 impl Toe {
     /// Takes the next packet of a function's connection, by the host's number for it, to TCP. What TCP accepts of it must be on

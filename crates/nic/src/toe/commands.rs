@@ -7,7 +7,7 @@ use wire::{FlowKey, SeqNum};
 use super::entry::{Entry, Farewell, Load, Phase, Sending, Untold};
 use super::pieces::Passes;
 use super::{After, Toe, ToeEnv};
-use crate::receive;
+use crate::delivery;
 use crate::ring::toe::{
     RefuseReason, RestoreReason, TcbField, ToeEvent, ToeId, ToeOffer, ToeOption,
 };
@@ -81,7 +81,7 @@ impl Toe {
         }
         let until = env.now + HOLD;
         // What of the flow has come so far is the host's.
-        receive::end_session(function, hash, &received);
+        delivery::end_session(function, hash, &received);
         let at = self.table.insert(Entry {
             toe,
             flow: received,

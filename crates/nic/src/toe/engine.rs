@@ -25,17 +25,18 @@ use std::time::Instant;
 
 use wire::FlowKey;
 
-use super::ToeConfig;
 use super::entry::Phase;
 use super::pieces::Pool;
 use super::room::Room;
 use super::table::Table;
 use super::timers::Timers;
 use crate::accel::Accel;
-use crate::function::{Function, FunctionId};
+use crate::config::ToeConfig;
+use crate::function::Function;
 use crate::ring::toe::ToeEvent;
 #[cfg(doc)]
 use crate::ring::toe::ToeId;
+use crate::switch::FunctionId;
 
 /// All connections that the device runs.
 #[derive(Debug)]

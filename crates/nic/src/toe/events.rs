@@ -5,7 +5,7 @@ use tcp::{CloseReason, Event};
 use super::entry::{Farewell, Phase};
 use super::{Toe, ToeEnv};
 use crate::counters::Counters;
-use crate::receive::{self, Sender};
+use crate::delivery::{self, Sender};
 use crate::ring::RecvDescriptor;
 use crate::ring::toe::{RefuseReason, RestoreReason, ToeEvent};
 
@@ -200,7 +200,7 @@ impl Toe {
             hash: entry.hash,
             hop: entry.hop,
         };
-        if !receive::pass_to_host(env.function, toe.index, &sender) {
+        if !delivery::pass_to_host(env.function, toe.index, &sender) {
             return false;
         }
         env.function.nic_packets.close(toe.index);

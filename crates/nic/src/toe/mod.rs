@@ -14,7 +14,6 @@
 
 mod arrival;
 mod commands;
-mod config;
 mod engine;
 mod entry;
 mod events;
@@ -23,25 +22,18 @@ mod output;
 mod pieces;
 mod restore;
 mod room;
-pub(crate) mod rx_queue;
-pub(crate) mod shed;
+mod shed;
 mod table;
 mod timers;
-pub(crate) mod turn;
 
 use std::time::Instant;
-
-use wire::SeqNum;
-
-pub use config::ToeConfig;
 
 pub(crate) use engine::Toe;
 
 use crate::accel::Accel;
-use crate::device::NicConfig;
+use crate::config::NicConfig;
 use crate::function::Function;
 use crate::ring::Send;
-use crate::ring::toe::ToeId;
 use crate::rss::FlowHasher;
 
 /// What the device has besides the engine, for one function's packet or command.
@@ -63,23 +55,10 @@ pub(crate) enum After {
     Segments,
 }
 
-/// What TCP has taken of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Taken {
-    /// Whose.
-    pub(crate) toe: ToeId,
-    /// The part of its payload, if any.
-    pub(crate) accepted: Option<tcp::Accepted>,
-    /// All before it is in order; a FIN is not counted.
-    pub(crate) rcv_nxt: SeqNum,
-    /// Everything before it is acknowledged, and so many bytes may be under way at once.
-    pub(crate) acked: (SeqNum, u32),
-}
-
 /// A segment to send.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// Whose: its [`ToeId::index`].
+    /// Whose: its [`ToeId::index`](crate::ring::toe::ToeId::index).
     pub(crate) connection: u32,
     /// As a host would post it.
     pub(crate) send: Send,

@@ -7,10 +7,10 @@ use wire::tcp::Flags;
 
 use super::entry::{Entry, Farewell, Phase};
 use super::{Segment, Toe, ToeEnv};
-use crate::function::FunctionId;
 use crate::ring::toe::{RestoreReason, ToeId};
 use crate::ring::{ContextId, ErrorCode, Gather, MAX_HEADER_LEN, Send};
-use crate::transmit::Stopped;
+use crate::send::Stopped;
+use crate::switch::FunctionId;
 
 impl Toe {
     /// Whether a connection of a function may have something to send.

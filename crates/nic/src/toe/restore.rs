@@ -47,7 +47,7 @@ impl Toe {
     }
 
     /// Gives a connection back to its host.
-    pub(super) fn give_back(&mut self, env: &mut ToeEnv<'_>, at: u32, reason: RestoreReason) {
+    pub(crate) fn give_back(&mut self, env: &mut ToeEnv<'_>, at: u32, reason: RestoreReason) {
         let Some(entry) = self.table.get_mut(at) else {
             return;
         };

@@ -1,10 +1,11 @@
 //! How many connections the device takes: load control, and telling the hosts of it (Connection handoff policies §3.2).
 
-use super::ToeConfig;
 use super::load::{LoadConfig, LoadControl};
-use crate::function::{Function, FunctionId};
+use crate::config::ToeConfig;
+use crate::function::Function;
 use crate::ring::RecvDescriptor;
 use crate::ring::toe::ToeEvent;
+use crate::switch::FunctionId;
 
 /// Soft_limit, and what it follows from.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use wire::FlowKey;
 
 use super::entry::Entry;
-use crate::function::FunctionId;
 use crate::ring::toe::ToeId;
+use crate::switch::FunctionId;
 
 const NONE: u32 = u32::MAX;
 

@@ -1,57 +1,12 @@
 //! Segments of connections that the device runs: transmit jobs as those of the hosts' `Send`s, one at a time for each function.
 
-use wire::SeqNum;
-
-use super::job::{Job, SendEnv};
-use super::queue::QueueState;
-use super::recover::Prefix;
-use crate::device::Offloads;
+use crate::context::transmit::recover::Prefix;
 use crate::frame::FrameMeta;
 use crate::function::Function;
-use crate::ring::{ErrorCode, Gather, Recover, Send};
-
-/// What the transmit side keeps for a function's connections that the device runs.
-#[derive(Debug, Default)]
-pub(crate) struct OwnSegments {
-    /// Whose segment is on its way.
-    connection: u32,
-    work: QueueState,
-    /// Slices of a descriptor of the command ring.
-    pub(crate) commands: Gathered,
-}
-
-/// A list of slices.
-#[derive(Debug)]
-pub(crate) struct Gathered(pub(crate) Box<Gather>);
-
-impl Default for Gathered {
-    fn default() -> Self {
-        Gathered(Box::new(Gather::EMPTY))
-    }
-}
-
-/// A segment that does not go out.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stopped {
-    /// Whose.
-    pub(crate) connection: u32,
-    /// Nothing of it from here on has left.
-    pub(crate) tcpsn: SeqNum,
-    /// Why.
-    pub(crate) error: ErrorCode,
-}
-
-impl OwnSegments {
-    /// The connection of which a segment is on its way: its memory is still being read.
-    pub(crate) fn busy(&self) -> Option<u32> {
-        self.work.job.as_ref().map(|_| self.connection)
-    }
-
-    /// Drops the segment that is on its way, and what recoveries have left.
-    pub(crate) fn reset(&mut self) {
-        self.work.reset();
-    }
-}
+use crate::offloads::Offloads;
+use crate::ring::{ErrorCode, Recover, Send};
+use crate::send::Stopped;
+use crate::send::job::{Job, SendEnv};
 
 /// Begins a segment, of which `offloads.gather` has the slices: nothing else is on its way.
 ///
@@ -69,8 +24,8 @@ pub(crate) fn begin(
     let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
     let bytes = u64::from(send.payload_len);
     let mut job = Job::new(send, 0);
-    let mut env = send_env(function);
-    job.check(&mut env, offloads).map_err(|error| Stopped {
+    let mut env = send_env(offloads, function);
+    job.check(&mut env).map_err(|error| Stopped {
         connection,
         tcpsn: job.tcpsn(),
         error,
@@ -97,14 +52,12 @@ pub(crate) fn frame(
     };
     let connection = function.own.connection;
     let (packets, bytes) = (job.packets(), job.payload_sent());
-    let mut env = send_env(function);
-    let made = job
-        .frame(&mut env, offloads, out)
-        .map_err(|error| Stopped {
-            connection,
-            tcpsn: job.tcpsn(),
-            error,
-        })?;
+    let mut env = send_env(offloads, function);
+    let made = job.frame(&mut env, out).map_err(|error| Stopped {
+        connection,
+        tcpsn: job.tcpsn(),
+        error,
+    })?;
     let counters = env.counters;
     counters.tx_packets += 1;
     counters.tx_bytes += made.len as u64;
@@ -135,11 +88,14 @@ pub(crate) fn recover(
         counters: &mut function.counters,
         recovery,
     };
-    super::queue::recover_context(&mut offloads.contexts, function.id, command, prefix)
+    super::commands::recover_context(&mut offloads.contexts, function.id, command, prefix)
 }
 
-fn send_env(function: &mut Function) -> SendEnv<'_> {
+fn send_env<'a>(offloads: &'a mut Offloads, function: &'a mut Function) -> SendEnv<'a> {
     SendEnv {
+        nic: &offloads.config,
+        contexts: &mut offloads.contexts,
+        hasher: &offloads.hasher,
         function: function.id,
         config: &function.config,
         regions: &function.regions,

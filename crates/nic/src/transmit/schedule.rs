@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
-use crate::device::Offloads;
 use crate::frame::FrameMeta;
-use crate::function::{Function, FunctionId};
+use crate::function::Function;
+use crate::offloads::Offloads;
 use crate::receive;
+use crate::send::lent::BorrowedPayload;
+use crate::switch::FunctionId;
 
-use super::lent::BorrowedPayload;
 use super::queue::{self, Progress};
 
 /// Bytes that a queue may send in one turn. A command counts as some bytes too, and what it reads.

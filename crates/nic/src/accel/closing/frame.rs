@@ -5,7 +5,7 @@ use super::super::{AccelDeviceEnv, Made};
 use super::Nanos;
 use super::output::Segment;
 use super::store::Store;
-use crate::function::FunctionId;
+use crate::switch::FunctionId;
 
 /// Writes the next frame of the connection at `at`, if it has one.
 pub(super) fn next(

@@ -1,7 +1,8 @@
 //! What each function has of the table and of the packet memory.
 
 use super::super::packet_memory::BLOCK;
-use crate::function::{Function, FunctionId};
+use crate::function::Function;
+use crate::switch::FunctionId;
 
 /// By function.
 #[derive(Debug, Default)]

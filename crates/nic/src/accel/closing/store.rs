@@ -10,9 +10,9 @@ use super::entry::{Entry, NEVER, Owes};
 use super::quota::Quotas;
 use super::table::Table;
 use super::timers::Timers;
+use crate::context::transmit::source::{Cursor, copy};
 use crate::function::Function;
 use crate::ring::{ErrorCode, Gather};
-use crate::transmit::{Cursor, copy};
 
 /// All that a NIC without closing connections has not.
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use super::pair::{NIL, Pair, Phase};
 use super::table::{Slot, Table};
-use crate::function::{Function, FunctionId};
+use crate::function::Function;
 use crate::ring::RecvDescriptor;
 use crate::ring::accel::{Side, SpliceEnd, SpliceEnded, SpliceState};
+use crate::switch::FunctionId;
 
 /// The queue whose receive ring hosts are told on.
 const QUEUE: usize = 0;

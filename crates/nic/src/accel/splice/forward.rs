@@ -9,8 +9,9 @@ use super::reply;
 use super::translate::{
     Incoming, Part, l4_offset, scaled_window, translate, translate_part, translated_len,
 };
-use crate::accel::{AccelEnv, Segment};
+use crate::accel::AccelEnv;
 use crate::frame::FrameMeta;
+use crate::frame::Segment;
 use crate::ring::accel::Side;
 
 /// Forwards a segment whole; one that is too large for the other leg, or whose checksum is not known, in packets.

@@ -3,7 +3,7 @@
 
 use super::pair::{NIL, Phase};
 use super::table::{Slot, Table};
-use crate::function::FunctionId;
+use crate::switch::FunctionId;
 
 /// A list of each function's, so that none makes room for another's.
 #[derive(Debug, Default)]

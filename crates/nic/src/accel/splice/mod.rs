@@ -34,10 +34,12 @@ use std::time::Instant;
 use wire::{FlowKey, SeqNum};
 
 use super::flows::Owned;
-use super::{AccelConfig, AccelEnv, Handled, Segment};
-use crate::function::FunctionId;
+use super::{AccelEnv, Handled};
+use crate::config::AccelConfig;
+use crate::frame::Segment;
 use crate::ring::ErrorCode;
 use crate::ring::accel::{Side, Splice, SpliceEnd, SpliceId};
+use crate::switch::FunctionId;
 use ended::Ended;
 use judge::Verdict;
 use linger::Lingering;

@@ -4,9 +4,9 @@
 
 use super::ids::Ids;
 use super::pair::{NIL, Pair, Phase};
-use crate::function::FunctionId;
 use crate::ring::accel::SpliceId;
 use crate::rss::FlowHasher;
+use crate::switch::FunctionId;
 
 /// Pairs that room is made for at once.
 const CHUNK: usize = 256;

@@ -7,9 +7,10 @@ use super::table::Slot;
 use super::{DRAIN_MS, LINGER_MS, Splices, TICK_MS, ended};
 use crate::accel::flows::{Flows, Owned};
 use crate::accel::{AccelDeviceEnv, AccelEnv};
-use crate::function::{Function, FunctionId};
+use crate::function::Function;
 use crate::ring::accel::{Side, SpliceEnd};
 use crate::rss::FlowHasher;
+use crate::switch::FunctionId;
 
 /// Words of the wheel that one call looks at, of 64 groups each, and finished splices that it ends: no call takes long (AccelTCP).
 pub(super) const WORDS: u32 = 4;

@@ -12,7 +12,7 @@ use wire::{FlowKey, SeqNum};
 
 use super::rig::{Rig, bytes, flow, frame_of, teardown_of};
 use crate::accel::Handled;
-use crate::device::{NicConfig, WireCapabilities};
+use crate::config::{NicConfig, WireCapabilities};
 use crate::ring::accel::Teardown;
 
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wire::tcp::Flags;
 
 use super::rig::{MSS, Peer, RTO, Rig, Sent, TICK, UNA, bytes, flow, teardown};
-use crate::device::{NicConfig, WireCapabilities};
+use crate::config::{NicConfig, WireCapabilities};
 
 const M: usize = MSS as usize;
 

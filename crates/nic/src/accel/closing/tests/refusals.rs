@@ -6,7 +6,7 @@ use wire::tcp::Flags;
 
 use super::rig::{CAPACITY, Peer, Rig, UNA, bytes, flow, teardown};
 use crate::accel::Handled;
-use crate::device::NicConfig;
+use crate::config::NicConfig;
 use crate::ring::{ErrorCode, Gather, RegionId, Slice};
 
 /// Brings the connection of this port into TIME-WAIT.

@@ -12,18 +12,20 @@ use wire::packet::{Class, IpFields, classify, emit_ip_headers};
 use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{FlowKey, SeqNum};
 
-use crate::accel::{Accel, AccelConfig, Device, Handled, Segment};
+use crate::accel::{Accel, Device, Handled, Owned};
+use crate::config::AccelConfig;
+use crate::config::NicConfig;
 use crate::counters::Counters;
-use crate::device::NicConfig;
 use crate::frame::FrameMeta;
-use crate::function::{Function, FunctionId};
+use crate::frame::Segment;
+use crate::function::Function;
 use crate::ring::accel::{AccelRoom, Teardown, TimestampState};
 use crate::ring::{
     AccelCommand, ErrorCode, FunctionConfig, Gather, HostFunction, Region, RegionId, Slice,
     function,
 };
 use crate::rss::FlowHasher;
-use crate::toe::Toe;
+use crate::switch::FunctionId;
 
 pub(super) const HOP: MacAddr = MacAddr([2, 0, 0, 0, 0, 99]);
 /// Our first sequence number, and the peer's: both wrap in the tests.
@@ -59,7 +61,6 @@ pub(super) struct Rig {
     functions: Vec<Function>,
     hosts: Vec<(HostFunction, RegionId)>,
     hasher: FlowHasher,
-    toe: Toe,
     pub(super) now: Instant,
 }
 
@@ -170,7 +171,6 @@ impl Rig {
         Rig {
             accel: Accel::new(&config.accel),
             hasher: FlowHasher::new(&config.secret),
-            toe: Toe::new(&config.toe),
             config,
             functions,
             hosts,
@@ -215,8 +215,9 @@ impl Rig {
         gather: &Gather,
     ) -> Result<(), ErrorCode> {
         let command = AccelCommand::Teardown(*teardown);
+        let owned = self.owner(function, &teardown.flow.reversed()).is_some();
         let (accel, device, functions) = self.parts();
-        accel.command(&device, &mut functions[function], &command, gather)
+        accel.command(&device, &mut functions[function], &command, owned, gather)
     }
 
     /// A frame comes.
@@ -229,16 +230,10 @@ impl Rig {
             panic!("not TCP");
         };
         let hash = self.hasher.hash(&parsed.flow);
-        let segment = Segment {
-            frame,
-            parsed: &parsed,
-            meta: FrameMeta::default(),
-            hash,
-            segments: 1,
-            is_hosts: false,
-        };
+        let segment = Segment::new(frame, &parsed, FrameMeta::default(), hash);
+        let owner = self.owner(function, &parsed.flow);
         let (accel, device, functions) = self.parts();
-        let handled = accel.receive(&device, &mut functions[function], &segment);
+        let handled = accel.receive(&device, &mut functions[function], owner, false, &segment);
         self.check();
         handled
     }
@@ -269,16 +264,20 @@ impl Rig {
             }
         };
         let class = classify(&frame[..len]);
-        let (accel, device, functions) = self.parts();
-        let for_host =
-            accel.handle_packet_too_big(&device, &mut functions[0], &frame[..len], &class);
-        assert_eq!(for_host, crate::accel::Heard::ForTheHost);
+        let (quoted, mtu) = crate::accel::too_big(&frame[..len], &class).expect("a report");
+        let Some(owner) = self.owner(0, &quoted.flow.reversed()) else {
+            return;
+        };
+        let (accel, _, functions) = self.parts();
+        let for_host = accel.path_shrank(&mut functions[0], owner, quoted.seq, mtu);
+        assert!(for_host);
     }
 
     /// The host opens a connection with this flow.
     pub(super) fn open(&mut self, flow: &FlowKey) -> Result<(), ErrorCode> {
-        let (accel, device, functions) = self.parts();
-        accel.open(&device, &mut functions[0], flow)
+        let owner = self.owner(0, &flow.reversed());
+        let (accel, _, functions) = self.parts();
+        accel.open(&mut functions[0], owner)
     }
 
     /// One frame, as it is.
@@ -379,12 +378,17 @@ impl Rig {
         assert!(self.closing() > 0 || self.accel.closing.poll_timeout().is_none());
     }
 
+    /// Who owns a flow, from the peer to us.
+    fn owner(&self, function: usize, flow: &FlowKey) -> Option<Owned> {
+        let (hash, id) = (self.hasher.hash(flow), self.functions[function].id);
+        self.accel.owner_of(hash, id, flow, |_| false)
+    }
+
     fn parts(&mut self) -> (&mut Accel, Device<'_>, &mut [Function]) {
         let device = Device {
             now: self.now,
             nic: &self.config,
             hasher: &self.hasher,
-            toe: &self.toe,
         };
         (&mut self.accel, device, &mut self.functions)
     }

@@ -1,11 +1,11 @@
 //! What splices take.
 
-use crate::accel::AccelConfig;
 use crate::accel::flows::{Flows, Owned};
 use crate::accel::splice::Splices;
 use crate::accel::splice::pair::Pair;
 use crate::accel::splice::table::Table;
 use crate::accel::splice::tests::samples::HOPS;
+use crate::config::AccelConfig;
 use crate::ring::accel::{Leg, Side, Splice, SpliceId};
 use crate::rss::FlowHasher;
 use wire::{FlowKey, SeqNum};

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use crate::accel::AccelDeviceEnv;
 use crate::accel::flows::Flows;
 use crate::accel::splice::pair::{Pair, Phase};
 use crate::accel::splice::table::Slot;
 use crate::accel::splice::tests::memory::numbered;
 use crate::accel::splice::time::WORDS;
 use crate::accel::splice::{GROUP, Splices};
-use crate::accel::{AccelConfig, AccelDeviceEnv};
-use crate::device::NicConfig;
+use crate::config::AccelConfig;
+use crate::config::NicConfig;
 use crate::rss::FlowHasher;
 
 const IDLE: u32 = 60_000;

@@ -1,0 +1,54 @@
+//! Packets that open a connection: the host is told of it directly before.
+
+use super::Host;
+use crate::frame::Segment;
+use crate::ring::accel::Established;
+use crate::ring::{Packet, Processed, RecvDescriptor, Slice};
+
+impl Host<'_> {
+    /// Delivers a segment in a buffer of its own, behind what is known of the connection. False when there is no room for
+    /// both.
+    pub(crate) fn deliver_established(
+        &mut self,
+        segment: &Segment<'_>,
+        established: Established,
+    ) -> bool {
+        let session = self
+            .queue
+            .receive
+            .sessions
+            .find(segment.hash, &segment.parsed.flow);
+        if let Some(session) = session {
+            self.end_session(session);
+        }
+        if !self.has_room_for(3) {
+            return false;
+        }
+        let Some(buffer) = self.take_buffer(segment.len()) else {
+            return false;
+        };
+        let len = segment.len();
+        let written = self.write(buffer, 0, len, |bytes| {
+            bytes.copy_from(&segment.frame[..len as usize]);
+        });
+        if written.is_none() {
+            return false;
+        }
+        self.count_delivered(len);
+        self.counters.accel_established += 1;
+        self.emit(RecvDescriptor::Established(established));
+        self.emit(RecvDescriptor::Packet(Packet {
+            buffer: Slice { len, ..buffer },
+            header_len: segment.parsed.payload_offset as u16,
+            payload_len: segment.parsed.payload_len,
+            segments: segment.segments.min(u32::from(u16::MAX)) as u16,
+            context: None,
+            processed: Processed::NONE,
+            placed: 0,
+            notes: 0,
+            checksum_ok: true,
+            hash: segment.hash as u32,
+        }));
+        true
+    }
+}

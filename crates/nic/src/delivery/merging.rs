@@ -1,0 +1,191 @@
+//! Sessions of one queue: segments at the end of one, and packets that are passed up.
+
+use super::Host;
+use crate::buffers;
+use crate::context::Flow;
+use crate::context::receive::notes;
+use crate::context::receive::placing::Attached;
+use crate::frame::Segment;
+use crate::lro::{self, Arrived, Session};
+use crate::ring::{ContextId, NOTES_PER_DESCRIPTOR, Packet, Processed, RecvDescriptor, Slice};
+
+impl Host<'_> {
+    /// Whether a segment goes to the end of its flow's session: the headers agree, the result will probably be the same,
+    /// and there is room for it.
+    pub(super) fn can_append(
+        &mut self,
+        session: usize,
+        segment: &Segment<'_>,
+        flow: &Option<Flow<'_>>,
+    ) -> bool {
+        let Some(open) = self.queue.receive.sessions.get_mut(session) else {
+            return false;
+        };
+        let expected = flow
+            .as_ref()
+            .is_some_and(|flow| flow.table.expects(flow.at, segment.parsed.tcp.seq));
+        let same = open.context == flow.as_ref().map(|flow| flow.id)
+            && open.processed == Processed::by_layers(expected.into(), true)
+            && open.connection == segment.connection;
+        if !same || !open.accepts(segment.parsed, segment.frame) {
+            return false;
+        }
+        let needed = open.used() + segment.parsed.payload_len;
+        open.buffer.len >= needed || self.move_to_large(session, needed)
+    }
+
+    /// Moves a session that has outgrown its small buffer to a large one.
+    pub(super) fn move_to_large(&mut self, session: usize, needed: u32) -> bool {
+        let state = &mut self.queue.receive;
+        let Some(open) = state.sessions.get_mut(session) else {
+            return false;
+        };
+        if open.buffer.len >= self.large_bytes {
+            return false;
+        }
+        let rings = &mut self.queue.rings;
+        let Some(large) = state
+            .buffers
+            .take_large(rings, self.regions, needed, self.counters)
+        else {
+            return false;
+        };
+        let from = (open.buffer, 0);
+        if buffers::copy(self.regions, from, (large, 0), open.used()).is_none() {
+            return false;
+        }
+        let small = std::mem::replace(&mut open.buffer, large);
+        state.buffers.give_back(small, self.large_bytes);
+        true
+    }
+
+    /// Processes a segment into the end of its flow's session.
+    pub(super) fn append(&mut self, at: usize, segment: &Segment<'_>, flow: &mut Option<Flow<'_>>) {
+        let Some(open) = self.queue.receive.sessions.get_mut(at) else {
+            return;
+        };
+        let (buffer, end, expected) = (open.buffer, open.used(), open.processed);
+        let Some(processed) = self.process(segment, flow, buffer, end) else {
+            return;
+        };
+        if processed == expected {
+            let last = self.queue.receive.sessions.get_mut(at).is_none_or(|open| {
+                let len = segment.parsed.payload_len;
+                open.append(segment.parsed, segment.segments, len)
+            });
+            self.count_appended(segment);
+            if last {
+                self.end_session(at);
+            }
+            return;
+        }
+        // Not as expected: what lies behind the session goes to a buffer of its own.
+        self.end_session(at);
+        let Some(own) = self.take_buffer(segment.len()) else {
+            return;
+        };
+        let headers = segment.headers();
+        let (header_len, payload_len) = (headers.len() as u32, segment.parsed.payload_len);
+        let moved = self
+            .write(own, 0, header_len, |bytes| bytes.copy_from(headers))
+            .and_then(|()| {
+                buffers::copy(self.regions, (buffer, end), (own, header_len), payload_len)
+            });
+        if moved.is_some() {
+            let context = flow.as_ref().map(|flow| flow.id);
+            let attached = &Attached::NOTHING;
+            self.begin_or_emit(segment, (own, payload_len), context, processed, attached);
+        }
+    }
+
+    /// Begins a session with a packet that is in its buffer, with `stored` bytes of its payload, the others placed; or passes
+    /// it up when nothing may follow it.
+    pub(super) fn begin_or_emit(
+        &mut self,
+        segment: &Segment<'_>,
+        (buffer, stored): (Slice, u32),
+        context: Option<ContextId>,
+        processed: Processed,
+        attached: &Attached<'_>,
+    ) {
+        self.count_delivered(segment.len());
+        let arrived = Arrived {
+            hash: segment.hash,
+            segments: segment.segments,
+            context,
+            processed,
+            connection: segment.connection,
+        };
+        if lro::may_begin(segment.parsed, segment.frame) {
+            let at = self.queue.receive.sessions.next_place();
+            self.end_session(at);
+            if segment.connection.is_some() {
+                self.nic_packets.promise(attached.placed.len() as u32);
+            }
+            let buffer = (buffer, stored);
+            let session = Session::begin(segment.parsed, segment.frame, buffer, arrived);
+            self.queue.receive.sessions.put(at, session);
+            self.queue.receive.sessions.attach(at, attached, 0);
+            return;
+        }
+        let header_len = segment.parsed.payload_offset as u16;
+        let len = u32::from(header_len) + stored;
+        let packet = Packet {
+            buffer: Slice { len, ..buffer },
+            header_len,
+            payload_len: segment.parsed.payload_len,
+            segments: segment.segments.min(u32::from(u16::MAX)) as u16,
+            context,
+            processed,
+            placed: attached.placed.len() as u16,
+            notes: attached.notes.len() as u8,
+            checksum_ok: true,
+            hash: segment.hash as u32,
+        };
+        if let Some(connection) = segment.connection {
+            let packet = (packet, buffer.len);
+            self.queue_packet(connection, segment.parsed.tcp, packet, attached.placed);
+            return;
+        }
+        self.emit(RecvDescriptor::Packet(packet));
+        for part in attached.placed {
+            self.emit(part.descriptor());
+        }
+        for some in attached.notes.chunks(NOTES_PER_DESCRIPTOR) {
+            self.emit(notes::descriptor(some));
+        }
+    }
+
+    /// Passes a session up, if there is one at this place.
+    pub(super) fn end_session(&mut self, at: usize) {
+        let Some(mut session) = self.queue.receive.sessions.take(at) else {
+            return;
+        };
+        if session.is_merged() {
+            let buffer = session.buffer;
+            let headers = session.merged_headers();
+            let len = headers.len() as u32;
+            self.write(buffer, 0, len, |bytes| bytes.copy_from(headers));
+            self.counters.pcie_payload_rx += u64::from(len);
+            self.counters.rx_lro_packets += 1;
+            self.counters.rx_lro_bytes += u64::from(session.total() - len);
+        }
+        let placed = self.queue.receive.sessions.placed(at).len();
+        if session.connection.is_some() {
+            self.queue_session(at, &session);
+            return;
+        }
+        let noted = self.queue.receive.sessions.notes(at).len();
+        self.emit(RecvDescriptor::Packet(
+            session.packet(placed as u16, noted as u8),
+        ));
+        for n in 0..placed {
+            let part = self.queue.receive.sessions.placed(at)[n];
+            self.emit(part.descriptor());
+        }
+        for n in (0..noted).step_by(NOTES_PER_DESCRIPTOR) {
+            let rest = &self.queue.receive.sessions.notes(at)[n..];
+            self.emit(notes::descriptor(rest));
+        }
+    }
+}
