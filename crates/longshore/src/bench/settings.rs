@@ -1,6 +1,7 @@
 //! Settings that several benchmarks have.
 
 use clap::{Args, ValueEnum};
+use port::impair::Impairment;
 
 use super::printed::Wanted;
 
@@ -48,6 +49,30 @@ impl Run {
             layout: Layout::OneThread,
             json: true,
             report: None,
+        }
+    }
+}
+
+/// What happens to packets with data on the link.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[group(skip)]
+pub struct Faults {
+    /// Share of data packets lost, 0 to 0.5
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
+    pub loss: f64,
+
+    /// Share of data packets delivered late, 0 to 0.5
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
+    pub reorder: f64,
+}
+
+impl Faults {
+    /// As a link has it.
+    pub fn impairment(&self) -> Impairment {
+        Impairment {
+            loss: self.loss,
+            reorder: self.reorder,
+            ..Impairment::default()
         }
     }
 }

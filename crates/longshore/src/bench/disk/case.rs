@@ -1,9 +1,10 @@
 //! Modes, and what is counted in them.
 
+use host::pdus::PduOffload;
 use serde::Serialize;
 
 use super::settings::{Digest, Settings};
-use super::world::Disks;
+use super::world::Protocol;
 use crate::bench::case;
 use crate::bench::pcie::PcieBytes;
 use crate::tally::tally;
@@ -41,6 +42,17 @@ pub enum Stage {
     Crc,
 }
 
+impl Stage {
+    /// What the NIC is asked for beside TLS.
+    pub fn offload(self) -> PduOffload {
+        PduOffload {
+            placement: self >= Self::Copy,
+            receive_digest: self >= Self::Crc,
+            transmit_digest: self >= Self::Crc,
+        }
+    }
+}
+
 /// How the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Mode {
@@ -56,7 +68,7 @@ pub struct Mode {
 
 impl Mode {
     /// The modes that the settings ask for, in the order in which a round goes through them.
-    pub fn of<W: Disks>(settings: &Settings<W>) -> Vec<Self> {
+    pub fn of<P: Protocol>(settings: &Settings<P>) -> Vec<Self> {
         let digest = settings.digest();
         let mut modes = Vec::new();
         for tls in [false, true] {
@@ -65,7 +77,7 @@ impl Mode {
                     Io::Read => !settings.write,
                     Io::Write => !settings.read,
                 };
-                if !chosen || settings.tls && !tls || tls && !W::TLS {
+                if !chosen || settings.tls && !tls || tls && !P::TLS {
                     continue;
                 }
                 let without = io == Io::Read && !tls && digest != Digest::None;

@@ -14,7 +14,7 @@ use super::case::{Io, Latency, Mode, Stage};
 use super::load::{self, Load, Pass};
 use super::memory::{ChunkOrder, Memory};
 use super::settings::{Settings, Workload};
-use super::world::{Disks, HOST, SERVER};
+use super::world::{DiskWorld, HOST, Protocol, SERVER};
 use crate::bench::cycles_per_second;
 use crate::bench::latency::{self, TICK, set_link};
 
@@ -29,18 +29,18 @@ const TURN: usize = 20;
 ///
 /// # Errors
 /// When a command fails.
-pub fn measure<W: Disks>(settings: &Settings<W>) -> anyhow::Result<Vec<Latency>> {
+pub fn measure<P: Protocol>(settings: &Settings<P>) -> anyhow::Result<Vec<Latency>> {
     let digest = settings.digest();
     let mut latencies = Vec::new();
     for tls in [false, true] {
-        if settings.tls && !tls || tls && !W::TLS {
+        if settings.tls && !tls || tls && !P::TLS {
             continue;
         }
         let modes: Vec<Mode> = Mode::stages(Io::Read, digest, tls).collect();
         for io_bytes in SIZES {
             let mut workload = settings.workload.clone();
             (workload.io_bytes, workload.depth) = (io_bytes, 1);
-            latencies.extend(of_size::<W>(&workload, &modes)?);
+            latencies.extend(of_size::<P>(&workload, &modes)?);
         }
     }
     Ok(latencies)
@@ -53,9 +53,9 @@ struct Samples {
     one_thread: Histogram<u64>,
 }
 
-fn of_size<W: Disks>(settings: &Workload, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> {
-    let mut world = W::new(settings, modes, TICK)?;
-    let stack = world.clocked().world.stack(HOST);
+fn of_size<P: Protocol>(settings: &Workload, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> {
+    let mut world = DiskWorld::<P>::new(settings, modes, TICK)?;
+    let stack = world.world.stack(HOST);
     let (bytes, chunk) = (settings.working_set, settings.io_bytes);
     let memory = Memory::new(stack, bytes, chunk, settings.seed)?;
     let mut order = ChunkOrder::new(settings.seed, memory.chunks());
@@ -65,7 +65,7 @@ fn of_size<W: Disks>(settings: &Workload, modes: &[Mode]) -> anyhow::Result<Vec<
         depth: 1,
     };
     load::run(&mut world, 0, &memory, &mut order, fill)?;
-    set_link(&mut world.clocked().world);
+    set_link(&mut world.world);
     let mut samples = Vec::new();
     for _ in modes {
         samples.push(Samples {
@@ -124,15 +124,15 @@ struct Read {
     all: u64,
 }
 
-fn one<W: Disks>(
-    world: &mut W,
+fn one<P: Protocol>(
+    world: &mut DiskWorld<P>,
     client: usize,
     memory: &Memory,
     order: &mut ChunkOrder,
 ) -> anyhow::Result<Read> {
     let (chunk, slot) = order.next(false, |_| true).unwrap_or((0, 0));
-    let began = world.world().now();
-    let nics = nic_cycles(world.world());
+    let began = world.world.now();
+    let nics = nic_cycles(&world.world);
     let (mut host, mut server) = (0, 0);
     let mut submitted = false;
     loop {
@@ -145,7 +145,7 @@ fn one<W: Disks>(
         let done = world.poll_done(client)?;
         moved |= world.poll_server();
         let server_done = read_cycles();
-        let inside = &mut world.clocked().world;
+        let inside = &mut world.world;
         let stacks = [HOST, SERVER].map(|node| inside.cycles(node).host);
         moved |= inside.step_hosts();
         let after = [HOST, SERVER].map(|node| inside.cycles(node).host);
@@ -168,8 +168,8 @@ fn one<W: Disks>(
         memory.holds(slot, chunk),
         "a read gave other bytes than were written"
     );
-    let latency = world.world().now() - began;
-    let all = host + server + nic_cycles(world.world()) - nics;
+    let latency = world.world.now() - began;
+    let all = host + server + nic_cycles(&world.world) - nics;
     world.settle(client);
     Ok(Read { latency, host, all })
 }

@@ -4,7 +4,7 @@ use host::read_cycles;
 
 use super::case::{Counted, Io};
 use super::memory::{ChunkOrder, Memory};
-use super::world::{Disks, HOST, SERVER};
+use super::world::{DiskWorld, HOST, Protocol, SERVER};
 use crate::bench::case::Round;
 use crate::bench::cycle_sum::CycleSum;
 
@@ -77,15 +77,15 @@ impl Flight {
 ///
 /// # Errors
 /// When a command fails, or nothing moves any more.
-pub fn run(
-    world: &mut impl Disks,
+pub fn run<P: Protocol>(
+    world: &mut DiskWorld<P>,
     client: usize,
     memory: &Memory,
     order: &mut ChunkOrder,
     load: Load,
 ) -> anyhow::Result<Round<Counted>> {
     let before = world.counters();
-    let mut cycles = CycleSum::start(world.world());
+    let mut cycles = CycleSum::start(&world.world);
     let mut flight = Flight::new(memory.chunks());
     let (mut submitted, mut completed, mut verified) = (0, 0, true);
     while completed < load.commands {
@@ -120,10 +120,10 @@ pub fn run(
         world.poll_server();
         let server = read_cycles() - server;
         anyhow::ensure!(world.step(client), "nothing is under way any more");
-        cycles.step(world.world(), [app, server]);
+        cycles.step(&world.world, [app, server]);
     }
     world.settle(client);
-    cycles.step(world.world(), [0; 2]);
+    cycles.step(&world.world, [0; 2]);
     let after = world.counters();
     let bytes = load.commands * u64::from(memory.chunk_len());
     let taken = cycles.sum();

@@ -25,11 +25,10 @@ use super::ratios::Ratios;
 use super::settings::Run;
 use crate::report::{Page, bytes};
 use case::{Io, Latency, Mode, Offloaded, Stage};
-use nvme::NvmeWorld;
-use remote::Remote;
+use nvme::NvmeTcp;
 use rig::Rigs;
 use settings::{Digest, Settings};
-use world::Disks;
+use world::Protocol;
 
 /// Measures NVMe/TCP, and prints what came of it. Answers whether every byte was the right one.
 ///
@@ -41,7 +40,7 @@ pub fn run_nvme(settings: &settings::Nvme) -> anyhow::Result<bool> {
         tls,
         workload,
     } = settings;
-    experiment::run(&Settings::<NvmeWorld>::new(workload, *digest, *tls))
+    experiment::run(&Settings::<NvmeTcp>::new(workload, *digest, *tls))
 }
 
 /// The same for NBD.
@@ -49,7 +48,7 @@ pub fn run_nvme(settings: &settings::Nvme) -> anyhow::Result<bool> {
 /// # Errors
 /// As [`run_nvme`].
 pub fn run_nbd(settings: &settings::Nbd) -> anyhow::Result<bool> {
-    experiment::run(&Settings::<Remote<remote::Nbd>>::new(
+    experiment::run(&Settings::<remote::Nbd>::new(
         &settings.workload,
         None,
         false,
@@ -62,9 +61,7 @@ pub fn run_nbd(settings: &settings::Nbd) -> anyhow::Result<bool> {
 /// As [`run_nvme`].
 pub fn run_iscsi(settings: &settings::Iscsi) -> anyhow::Result<bool> {
     let settings::Iscsi { digest, workload } = settings;
-    experiment::run(&Settings::<Remote<remote::Iscsi>>::new(
-        workload, *digest, false,
-    ))
+    experiment::run(&Settings::<remote::Iscsi>::new(workload, *digest, false))
 }
 
 /// What is told beside the rows.
@@ -83,12 +80,12 @@ pub struct Figures {
     latency_us: Vec<Latency>,
 }
 
-impl<W: Disks> Experiment for Settings<W> {
-    const NAME: &'static str = W::NAME;
+impl<P: Protocol> Experiment for Settings<P> {
+    const NAME: &'static str = P::NAME;
     const UNIT: Unit = Unit::BYTE;
     const MEASURED: &'static str = "the client";
     const ORIGINAL: &'static str = "what was written";
-    type Rig = Rigs<W>;
+    type Rig = Rigs<P>;
     type Figures = Figures;
 
     fn run(&self) -> &Run {
@@ -101,8 +98,8 @@ impl<W: Disks> Experiment for Settings<W> {
             .value("depth", self.depth)
             .size("bytes", self.bytes_of_a_round())
             .size("working_set", self.working_set)
-            .value("loss", self.loss)
-            .value("reorder", self.reorder)
+            .value("loss", self.faults.loss)
+            .value("reorder", self.faults.reorder)
             .value("seed", self.seed)
             .run(&self.workload.run)
     }
@@ -114,19 +111,19 @@ impl<W: Disks> Experiment for Settings<W> {
             self.depth,
             bytes(self.bytes_of_a_round()),
             bytes(self.working_set),
-            self.loss,
-            self.reorder,
+            self.faults.loss,
+            self.faults.reorder,
             self.seed
         )
     }
 
-    fn rig(&self, _notes: &mut Vec<String>) -> anyhow::Result<Rigs<W>> {
+    fn rig(&self, _notes: &mut Vec<String>) -> anyhow::Result<Rigs<P>> {
         Rigs::new(self)
     }
 
     fn finish(
         &self,
-        _rig: &mut Rigs<W>,
+        _rig: &mut Rigs<P>,
         report: &mut ReportOf<Self>,
         progress: &ProgressBar,
     ) -> anyhow::Result<()> {
@@ -139,7 +136,7 @@ impl<W: Disks> Experiment for Settings<W> {
         }
         let share = |part: u64, all: u64| part as f64 / all.max(1) as f64;
         report.figures = Figures {
-            protocol: W::NAME,
+            protocol: P::NAME,
             offloaded_bytes_share: share(sum.placed_bytes, bytes),
             offloaded_packets_share: share(sum.placed_packets, sum.packets),
             resync_share: share(sum.resyncs, sum.packets),

@@ -1,11 +1,10 @@
 //! NBD and iSCSI: a client for each mode on one host, a server of one disk on the other.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use host::disk::{Access, Client, Event, Operation};
 use host::iscsi::{self, Config};
 use host::nbd;
-use host::pdus::PduOffload;
 use nic::ring::Slice;
 use sim::World;
 use sim::disks::{self, DiskServer, Serve, poll_client};
@@ -14,16 +13,15 @@ use wire::iscsi::Lun;
 use super::case::{Mode, Stage};
 use super::load::Pass;
 use super::settings::{Digest, Workload};
-use super::world::{Clocked, Disks};
-use crate::bench::case;
+use super::world::Protocol;
 
 /// The most bytes of data in a PDU that a target may send.
 const MAX_DATA: u32 = 256 << 10;
 /// Reads of fewer bytes are not mapped.
 const MAP_THRESHOLD: u32 = 16 << 10;
 
-/// A protocol, as both sides speak it.
-pub trait Protocol {
+/// A protocol whose clients are all of one kind.
+pub trait Remote {
     /// The command that measures it, and how the NIC's counters are named.
     const NAME: &'static str;
     /// It has digests.
@@ -43,7 +41,7 @@ pub struct Nbd;
 /// iSCSI.
 pub struct Iscsi;
 
-impl Protocol for Nbd {
+impl Remote for Nbd {
     const NAME: &'static str = "nbd";
     const DIGESTS: bool = false;
     type Client = nbd::Client;
@@ -60,7 +58,7 @@ impl Protocol for Nbd {
     }
 }
 
-impl Protocol for Iscsi {
+impl Remote for Iscsi {
     const NAME: &'static str = "iscsi";
     const DIGESTS: bool = true;
     type Client = iscsi::Client;
@@ -80,91 +78,55 @@ impl Protocol for Iscsi {
                 depth,
                 max_data: MAX_DATA,
             },
-            offload: PduOffload {
-                placement: mode.stage >= Stage::Copy,
-                receive_digest: mode.stage >= Stage::Crc,
-                transmit_digest: mode.stage >= Stage::Crc,
-            },
+            offload: mode.stage.offload(),
             map_threshold: MAP_THRESHOLD,
         };
         iscsi::Client::new(now, options)
     }
 }
 
-/// Clients of some modes and their server.
-pub struct Remote<P: Protocol> {
-    clocked: Clocked,
-    clients: Vec<P::Client>,
-    server: DiskServer<P::Server>,
-}
-
-impl<P: Protocol> Remote<P> {
-    fn connect(&mut self, settings: &Workload, mode: &Mode) -> anyhow::Result<P::Client> {
-        let label = case::Mode::label(mode);
-        let mut client = P::client(self.clocked.world.now(), settings.depth, mode);
-        loop {
-            poll_client(&mut self.clocked.world, &mut client);
-            match client.poll_event() {
-                Some(Event::Ready) => return Ok(client),
-                Some(Event::Ended(Some(failure))) => {
-                    anyhow::bail!("{label}: no connection: {failure}")
-                }
-                _ => {}
-            }
-            self.poll_server();
-            let due = client.poll_timeout();
-            anyhow::ensure!(
-                self.clocked.step_until(due),
-                "{label}: the connection is stuck"
-            );
-        }
-    }
-}
-
-impl<P: Protocol> Disks for Remote<P> {
-    const NAME: &'static str = P::NAME;
-    const COUNTERS: &'static str = P::NAME;
+impl<R: Remote> Protocol for R {
+    const NAME: &'static str = R::NAME;
+    const COUNTERS: &'static str = R::NAME;
     const TLS: bool = false;
-    const DIGESTS: bool = P::DIGESTS;
+    const DIGESTS: bool = R::DIGESTS;
+    type Client = R::Client;
+    type Server = DiskServer<R::Server>;
 
-    fn new(settings: &Workload, modes: &[Mode], tick: Duration) -> anyhow::Result<Self> {
-        let mut clocked = Clocked::new(settings, tick);
-        let server = DiskServer::new(&mut clocked.world, settings.working_set);
-        let mut world = Self {
-            clocked,
-            clients: Vec::new(),
-            server,
-        };
-        for mode in modes {
-            let client = world.connect(settings, mode)?;
-            world.clients.push(client);
+    fn server(
+        world: &mut World,
+        settings: &Workload,
+        _modes: &[Mode],
+    ) -> anyhow::Result<Self::Server> {
+        Ok(DiskServer::new(world, settings.working_set))
+    }
+
+    fn client(now: Instant, _server: &Self::Server, settings: &Workload, mode: &Mode) -> R::Client {
+        R::client(now, settings.depth, mode)
+    }
+
+    fn is_ready(client: &mut R::Client) -> anyhow::Result<bool> {
+        match client.poll_event() {
+            Some(Event::Ready) => Ok(true),
+            Some(Event::Ended(Some(failure))) => anyhow::bail!("no connection: {failure}"),
+            _ => Ok(false),
         }
-        Ok(world)
     }
 
-    fn clocked(&mut self) -> &mut Clocked {
-        &mut self.clocked
+    fn poll_client(world: &mut World, client: &mut R::Client) -> bool {
+        poll_client(world, client)
     }
 
-    fn world(&self) -> &World {
-        &self.clocked.world
+    fn poll_server(world: &mut World, server: &mut Self::Server) -> bool {
+        server.poll(world)
     }
 
-    fn poll_client(&mut self, client: usize) -> bool {
-        poll_client(&mut self.clocked.world, &mut self.clients[client])
-    }
-
-    fn poll_server(&mut self) -> bool {
-        self.server.poll(&mut self.clocked.world)
-    }
-
-    fn due(&self, client: usize) -> Option<Instant> {
-        self.clients[client].poll_timeout()
+    fn due(client: &R::Client, _server: &Self::Server) -> Option<Instant> {
+        client.poll_timeout()
     }
 
     fn submit(
-        &mut self,
-        client: usize,
+        client: &mut R::Client,
         pass: Pass,
         chunk: u32,
         memory: Slice,
@@ -179,11 +141,11 @@ impl<P: Protocol> Disks for Remote<P> {
             offset: u64::from(chunk) * u64::from(memory.len),
             len: memory.len,
         };
-        Ok(self.clients[client].submit(access, &[memory])?.index())
+        Ok(client.submit(access, &[memory])?.index())
     }
 
-    fn poll_done(&mut self, client: usize) -> anyhow::Result<Option<usize>> {
-        let Some(completion) = self.clients[client].poll_completion() else {
+    fn poll_done(client: &mut R::Client) -> anyhow::Result<Option<usize>> {
+        let Some(completion) = client.poll_completion() else {
             return Ok(None);
         };
         if let Err(failure) = completion.result {
@@ -192,8 +154,8 @@ impl<P: Protocol> Disks for Remote<P> {
         Ok(Some(completion.id.index()))
     }
 
-    fn clear(&mut self) -> bool {
-        self.server.clear();
+    fn clear(server: &mut Self::Server) -> bool {
+        server.clear();
         true
     }
 }

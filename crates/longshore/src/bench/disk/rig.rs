@@ -6,26 +6,26 @@ use super::case::{Counted, Io, Mode};
 use super::load::{self, Load, Pass};
 use super::memory::{ChunkOrder, Memory};
 use super::settings::{Settings, Workload};
-use super::world::{Disks, HOST};
+use super::world::{DiskWorld, HOST, Protocol};
 use crate::bench::case::Round;
 use crate::bench::hosts::TICK;
 use crate::bench::rounds::{Rig, Turn};
 
 /// The worlds without TLS and inside of it.
-pub struct Rigs<W> {
+pub struct Rigs<P: Protocol> {
     workload: Workload,
     /// By turn, with the client in its world.
     modes: Vec<(Mode, usize)>,
     /// By [`Mode::tls`].
-    worlds: [Option<Filled<W>>; 2],
+    worlds: [Option<Filled<P>>; 2],
 }
 
-impl<W: Disks> Rigs<W> {
+impl<P: Protocol> Rigs<P> {
     /// Clients of all modes, connected to disks that are filled.
     ///
     /// # Errors
     /// When there is no connection, or a command fails.
-    pub fn new(settings: &Settings<W>) -> anyhow::Result<Self> {
+    pub fn new(settings: &Settings<P>) -> anyhow::Result<Self> {
         let modes = Mode::of(settings);
         let mut numbered = Vec::new();
         let mut worlds = [None, None];
@@ -45,7 +45,7 @@ impl<W: Disks> Rigs<W> {
     }
 }
 
-impl<W: Disks> Rig for Rigs<W> {
+impl<P: Protocol> Rig for Rigs<P> {
     type Mode = Mode;
     type Counted = Counted;
 
@@ -65,16 +65,16 @@ impl<W: Disks> Rig for Rigs<W> {
 }
 
 /// A world with the memory that its disk is read into and was filled from.
-struct Filled<W> {
-    world: W,
+struct Filled<P: Protocol> {
+    world: DiskWorld<P>,
     memory: Memory,
     order: ChunkOrder,
 }
 
-impl<W: Disks> Filled<W> {
+impl<P: Protocol> Filled<P> {
     fn new(settings: &Workload, modes: &[Mode]) -> anyhow::Result<Self> {
-        let mut world = W::new(settings, modes, TICK)?;
-        let stack = world.clocked().world.stack(HOST);
+        let mut world = DiskWorld::new(settings, modes, TICK)?;
+        let stack = world.world.stack(HOST);
         let (bytes, chunk) = (settings.working_set, settings.io_bytes);
         let memory = Memory::new(stack, bytes, chunk, settings.seed)?;
         let order = ChunkOrder::new(settings.seed, memory.chunks());

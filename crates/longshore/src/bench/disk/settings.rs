@@ -6,8 +6,8 @@ use std::ops::Deref;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::world::Disks;
-use crate::bench::settings::{Run, share};
+use super::world::Protocol;
+use crate::bench::settings::{Faults, Run};
 use crate::size;
 
 /// What commands there are: the same for all protocols.
@@ -31,13 +31,8 @@ pub struct Workload {
     #[arg(long)]
     pub write: bool,
 
-    /// Share of data packets lost, 0 to 0.5
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
-    pub loss: f64,
-
-    /// Share of data packets delivered late, 0 to 0.5
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
-    pub reorder: f64,
+    #[command(flatten)]
+    pub faults: Faults,
 
     /// Also measure the latency of single reads of 4, 16, 64 and 256 KiB
     #[arg(long)]
@@ -97,17 +92,17 @@ pub struct Iscsi {
     pub workload: Workload,
 }
 
-/// What is to be measured of the protocol that `W` is a world of.
-pub struct Settings<W> {
+/// What is to be measured of a protocol.
+pub struct Settings<P> {
     pub workload: Workload,
     /// Only with these digests.
     pub only_digest: Option<Digest>,
     /// Only inside TLS.
     pub tls: bool,
-    world: PhantomData<fn() -> W>,
+    protocol: PhantomData<fn() -> P>,
 }
 
-impl<W> Deref for Settings<W> {
+impl<P> Deref for Settings<P> {
     type Target = Workload;
 
     fn deref(&self) -> &Workload {
@@ -127,20 +122,20 @@ pub enum Digest {
     Both,
 }
 
-impl<W: Disks> Settings<W> {
+impl<P: Protocol> Settings<P> {
     /// Settings of a protocol.
     pub fn new(workload: &Workload, only_digest: Option<Digest>, tls: bool) -> Self {
         Self {
             workload: workload.clone(),
             only_digest,
             tls,
-            world: PhantomData,
+            protocol: PhantomData,
         }
     }
 
     /// The digests of what is measured, besides connections without any.
     pub fn digest(&self) -> Digest {
-        match W::DIGESTS {
+        match P::DIGESTS {
             true => self.only_digest.unwrap_or(Digest::Data),
             false => Digest::None,
         }

@@ -2,7 +2,7 @@ use super::case::{Io, Stage};
 use super::settings::{Digest, Workload};
 use super::*;
 use crate::bench::experiment::{measure, page};
-use crate::bench::settings::Run;
+use crate::bench::settings::{Faults, Run};
 
 fn workload() -> Workload {
     Workload {
@@ -10,8 +10,7 @@ fn workload() -> Workload {
         depth: 8,
         read: false,
         write: false,
-        loss: 0.0,
-        reorder: 0.0,
+        faults: Faults::default(),
         latency: false,
         bytes: 2 << 20,
         working_set: 2 << 20,
@@ -20,13 +19,13 @@ fn workload() -> Workload {
     }
 }
 
-fn settings<W: Disks>() -> Settings<W> {
+fn settings<P: Protocol>() -> Settings<P> {
     Settings::new(&workload(), None, false)
 }
 
 #[test]
 fn every_mode_has_a_row_and_every_byte_is_verified() {
-    let report = measure(&settings::<NvmeWorld>()).expect("the benchmark runs");
+    let report = measure(&settings::<NvmeTcp>()).expect("the benchmark runs");
     assert!(report.verified);
     let stages = |io, digest, tls| -> Vec<Stage> {
         let cases = report.cases.iter().map(|case| case.mode);
@@ -60,7 +59,7 @@ fn every_mode_has_a_row_and_every_byte_is_verified() {
 
 #[test]
 fn the_settings_choose_the_modes() {
-    let chosen = |settings: &Settings<NvmeWorld>| case::Mode::of(settings);
+    let chosen = |settings: &Settings<NvmeTcp>| case::Mode::of(settings);
     let mut reads = settings();
     reads.only_digest = Some(Digest::None);
     reads.workload.read = true;
@@ -77,7 +76,7 @@ fn the_settings_choose_the_modes() {
 
 #[test]
 fn the_report_fits_a_terminal_and_ends_in_its_conclusion() {
-    let mut settings = settings::<NvmeWorld>();
+    let mut settings = settings::<NvmeTcp>();
     settings.workload.latency = true;
     let report = measure(&settings).expect("the benchmark runs");
     crate::report::assert_concludes(
@@ -87,8 +86,8 @@ fn the_report_fits_a_terminal_and_ends_in_its_conclusion() {
 }
 
 /// Stages by direction and digest, and whether the NIC did what they say.
-fn check<W: Disks>(expected: &[(Io, Digest, &[Stage])]) {
-    let report = measure(&settings::<W>()).expect("the benchmark runs");
+fn check<P: Protocol>(expected: &[(Io, Digest, &[Stage])]) {
+    let report = measure(&settings::<P>()).expect("the benchmark runs");
     assert!(report.verified);
     let mut cases = report.cases.iter();
     for (io, digest, stages) in expected {
@@ -112,11 +111,11 @@ fn check<W: Disks>(expected: &[(Io, Digest, &[Stage])]) {
 #[test]
 fn nbd_and_iscsi_have_the_rows_that_they_can_have() {
     use Stage::{Copy, Crc, Software};
-    check::<Remote<remote::Nbd>>(&[
+    check::<remote::Nbd>(&[
         (Io::Read, Digest::None, &[Software, Copy]),
         (Io::Write, Digest::None, &[Software]),
     ]);
-    check::<Remote<remote::Iscsi>>(&[
+    check::<remote::Iscsi>(&[
         (Io::Read, Digest::None, &[Software, Copy]),
         (Io::Read, Digest::Data, &[Software, Copy, Crc]),
         (Io::Write, Digest::Data, &[Software, Crc]),

@@ -103,8 +103,8 @@ impl Experiment for Settings {
             .size("message_bytes", self.message_bytes)
             .size("bytes", self.bytes_of_a_round())
             .value("connections", self.connections)
-            .value("loss", self.loss)
-            .value("reorder", self.reorder)
+            .value("loss", self.faults.loss)
+            .value("reorder", self.faults.reorder)
             .value("seed", self.seed)
             .run(&self.run)
     }
@@ -118,8 +118,8 @@ impl Experiment for Settings {
             bytes(self.bytes_of_a_round()),
             self.connections,
             if self.connections == 1 { "" } else { "s" },
-            self.loss,
-            self.reorder,
+            self.faults.loss,
+            self.faults.reorder,
             self.seed
         )
     }

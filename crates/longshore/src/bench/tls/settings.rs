@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::bench::settings::{Run, share};
+use crate::bench::settings::{Faults, Run};
 use crate::size::{between, between_u32};
 
 /// Settings of `bench tls`.
@@ -25,13 +25,8 @@ pub struct Settings {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=131_072))]
     pub connections: u32,
 
-    /// Share of data packets lost, 0 to 0.5
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
-    pub loss: f64,
-
-    /// Share of data packets delivered late, 0 to 0.5
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
-    pub reorder: f64,
+    #[command(flatten)]
+    pub faults: Faults,
 
     /// Random seed; the same seed gives the same packets
     #[arg(long, value_name = "N", default_value_t = 1)]

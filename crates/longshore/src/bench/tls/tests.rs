@@ -1,6 +1,6 @@
 use super::*;
 use crate::bench::experiment::{measure, page};
-use crate::bench::settings::{Layout, Run};
+use crate::bench::settings::{Faults, Layout, Run};
 
 fn settings() -> Settings {
     Settings {
@@ -8,8 +8,7 @@ fn settings() -> Settings {
         message_bytes: 20_000,
         bytes: 1 << 20,
         connections: 3,
-        loss: 0.0,
-        reorder: 0.0,
+        faults: Faults::default(),
         seed: 5,
         run: Run::quiet(2),
         linux: false,
@@ -35,8 +34,10 @@ fn every_direction_and_mode_has_a_row_and_every_byte_is_verified() {
 #[test]
 fn equal_seeds_give_equal_records_and_retransmissions() {
     let lossy = Settings {
-        loss: 0.02,
-        reorder: 0.02,
+        faults: Faults {
+            loss: 0.02,
+            reorder: 0.02,
+        },
         run: Run::quiet(1),
         ..settings()
     };
@@ -56,7 +57,10 @@ fn equal_seeds_give_equal_records_and_retransmissions() {
 #[test]
 fn both_layouts_send_the_same_packets() {
     let lossy = Settings {
-        loss: 0.02,
+        faults: Faults {
+            loss: 0.02,
+            ..Faults::default()
+        },
         run: Run::quiet(1),
         ..settings()
     };

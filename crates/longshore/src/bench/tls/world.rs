@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use anyhow::Context as _;
 use host::memory::ArenaLayout;
 use host::{Event, ListenOptions, ListenerId, Offload, SocketId};
-use port::impair::Impairment;
 use sim::{Suite, World, WorldConfig};
 
 use super::Settings;
@@ -70,12 +69,7 @@ impl BenchWorld {
     /// Loses and delays data packets from now on, as the settings say. Acknowledgements all arrive: what a lost data
     /// packet costs is the question.
     pub fn impair(&mut self, settings: &Settings) {
-        let impairment = Impairment {
-            loss: settings.loss,
-            reorder: settings.reorder,
-            ..Impairment::default()
-        };
-        self.world.impair(SENDER, impairment);
+        self.world.impair(SENDER, settings.faults.impairment());
     }
 
     /// One batch, and one tick of the clock.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use host::{CloseReason, Event, ListenOptions, Offload, SocketError, SocketId, Stack, StackConfig};
 use nic::ring::RegionId;
-use port::impair::{Impair, Impairment, Impairments};
+use port::impair::{Impair, Impairments};
 use port::tap::Tap;
 use sim::{Identity, Suite};
 
@@ -96,11 +96,7 @@ pub fn run(
 
 /// Our host, behind a TAP that loses and delays as the settings say.
 fn peer(settings: &Settings, tap: Tap) -> anyhow::Result<TapHost<Impair<Tap>>> {
-    let impairment = Impairment {
-        loss: settings.loss,
-        reorder: settings.reorder,
-        ..Impairment::default()
-    };
+    let impairment = settings.faults.impairment();
     let port = Impair::new(tap, Impairments::both(impairment), settings.seed);
     TapHost::new(Instant::now(), port, StackConfig::default())
 }

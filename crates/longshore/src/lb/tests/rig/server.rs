@@ -1,0 +1,218 @@
+//! Servers that behave well, and others.
+
+use std::time::Instant;
+
+use host::Stack;
+
+use super::Peer;
+use crate::lb::http::{Body, Framing, Head, MAX_FIELDS, Request, find_head};
+use crate::lb::proxy_protocol::{self, Endpoints, Parsed};
+
+/// How a server behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// As it is asked to.
+    Serves,
+    /// It resets the connection when a request comes.
+    Dies,
+    /// And when a part of the response has gone.
+    DiesMidway,
+    /// It says nothing.
+    Silent,
+    /// It says nothing more after the beginning of a response.
+    Stalls,
+    /// No HTTP: what comes goes back.
+    Echoes,
+    /// Connections begin with a PROXY header; the response says whose it is.
+    Introduced,
+    /// It tells clients to continue, twice, before it answers.
+    Continues,
+    /// It agrees to another protocol: then what comes goes back.
+    Upgrades,
+}
+
+/// A server's end of a connection.
+pub(super) struct Server {
+    pub(super) peer: Peer,
+    port: u16,
+    manner: Manner,
+    introduction: Option<Endpoints>,
+    has_continued: bool,
+}
+
+impl Server {
+    /// An end of which nothing has come.
+    pub(super) fn new(peer: Peer, port: u16, manner: Manner) -> Self {
+        Server {
+            peer,
+            port,
+            manner,
+            introduction: None,
+            has_continued: false,
+        }
+    }
+
+    /// Answers what has come.
+    pub(super) fn serve(&mut self, now: Instant, stack: &mut Stack) {
+        let peer = &mut self.peer;
+        if peer.is_broken {
+            return;
+        }
+        match self.manner {
+            Manner::Silent => {}
+            Manner::Stalls => {
+                if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
+                    peer.input.drain(..end);
+                    peer.out.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\nabc");
+                }
+            }
+            Manner::Echoes => {
+                peer.out.append(&mut peer.input);
+                peer.ends |= peer.at_end;
+            }
+            Manner::Dies if peer.input.is_empty() => {}
+            Manner::Dies => {
+                let _ = stack.abort(now, peer.id);
+                peer.is_broken = true;
+            }
+            Manner::DiesMidway if peer.sent > 600_000 => {
+                let _ = stack.abort(now, peer.id);
+                peer.is_broken = true;
+            }
+            Manner::Introduced => {
+                if self.introduction.is_none()
+                    && let Parsed::Complete { len, endpoints } = proxy_protocol::parse(&peer.input)
+                {
+                    peer.input.drain(..len);
+                    self.introduction = endpoints;
+                }
+                if let Some(endpoints) = self.introduction
+                    && let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20)
+                {
+                    peer.input.drain(..end);
+                    let content = format!("{} {}", endpoints.source, endpoints.destination);
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+                        content.len()
+                    );
+                    peer.out.extend_from_slice(head.as_bytes());
+                    peer.out.extend_from_slice(content.as_bytes());
+                }
+            }
+            Manner::Continues => {
+                if !self.has_continued
+                    && matches!(
+                        find_head(&peer.input, &mut 0, 1 << 20),
+                        Head::Complete { .. }
+                    )
+                {
+                    self.has_continued = true;
+                    let continues = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(2);
+                    peer.out.extend_from_slice(&continues);
+                    peer.out
+                        .extend_from_slice(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n");
+                }
+                respond(&mut peer.input, &mut peer.out, &mut peer.ends, self.port);
+            }
+            Manner::Upgrades => {
+                if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
+                    let is_connect = peer.input.starts_with(b"CONNECT");
+                    peer.input.drain(..end);
+                    let head: &[u8] = match is_connect {
+                        true => b"HTTP/1.1 200 OK\r\n\r\n",
+                        false => {
+                            b"HTTP/1.1 101 Yes\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n"
+                        }
+                    };
+                    peer.out.extend_from_slice(head);
+                    self.manner = Manner::Echoes;
+                }
+            }
+            Manner::Serves | Manner::DiesMidway => {
+                while !peer.ends
+                    && respond(&mut peer.input, &mut peer.out, &mut peer.ends, self.port)
+                {
+                }
+                peer.ends |= peer.at_end;
+            }
+        }
+    }
+}
+
+/// The bytes of a content of this length.
+pub fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| b'a' + (at % 23) as u8).collect()
+}
+
+/// Answers the first request of the input, if it is whole: `/n/LEN`, `/chunked/LEN`, `/close/LEN`, and `/echo`.
+fn respond(input: &mut Vec<u8>, out: &mut Vec<u8>, ends: &mut bool, port: u16) -> bool {
+    let Head::Complete { start, end } = find_head(input, &mut 0, 1 << 20) else {
+        return false;
+    };
+    let (path, framing, closes, is_head) = {
+        let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let request = Request::parse(&input[start..end], &mut storage).unwrap();
+        assert!(
+            request
+                .field("connection")
+                .is_none_or(|value| value == b"close")
+        );
+        let is_head = request.method == "HEAD";
+        (
+            request.target.to_owned(),
+            request.framing,
+            !request.keep_alive,
+            is_head,
+        )
+    };
+    let Some((len, brought)) = read_content(framing, &input[end..]) else {
+        return false;
+    };
+    input.drain(..end + len);
+    let mut words = path.split('/').skip(1);
+    let kind = words.next().unwrap_or_default();
+    let content = match words.next() {
+        Some(len) => content(len.parse().unwrap()),
+        None => brought,
+    };
+    let head = format!("HTTP/1.1 200 OK\r\nX-Port: {port}\r\n");
+    out.extend_from_slice(head.as_bytes());
+    match kind {
+        "chunked" => {
+            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+            for part in content.chunks(333) {
+                out.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                out.extend_from_slice(part);
+                out.extend_from_slice(b"\r\n");
+            }
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+        "close" => {
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(&content);
+            *ends = true;
+        }
+        _ => {
+            out.extend_from_slice(format!("Content-Length: {}\r\n\r\n", content.len()).as_bytes());
+            if !is_head {
+                out.extend_from_slice(&content);
+            }
+        }
+    }
+    *ends |= closes;
+    true
+}
+
+/// The content at the front of the input, and how many bytes it takes there, if it is whole.
+pub(super) fn read_content(framing: Framing, input: &[u8]) -> Option<(usize, Vec<u8>)> {
+    let mut body = Body::new(framing);
+    let (mut at, mut content) = (0, Vec::new());
+    while at < input.len() && !body.is_done() {
+        let piece = body.take_piece(&input[at..]).unwrap();
+        if piece.is_content {
+            content.extend_from_slice(&input[at..at + piece.len]);
+        }
+        at += piece.len;
+    }
+    (body.is_done() || body.ends_with_connection()).then_some((at, content))
+}
