@@ -4,6 +4,7 @@
 //! allocates.
 
 mod commands;
+mod link;
 mod memory;
 
 use std::error::Error;
@@ -14,6 +15,7 @@ use nic::ring::Slice;
 use crate::stack::Stack;
 
 pub(crate) use commands::Commands;
+pub(crate) use link::Link;
 pub(crate) use memory::{CommandKey, Memories};
 
 /// What is to be done.

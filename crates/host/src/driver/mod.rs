@@ -1,7 +1,7 @@
 //! The driver of one function: rings, buffers, shadow contexts, recovery (Autonomous NIC offloads §4.1–4.3).
 //!
 //! Everything posted goes through one send ring in one order, so that a context exists before the first packet that
-//! names it. What does not fit waits: commands in [`Driver::commands`], a segment with its socket, frames of the
+//! names it. What does not fit waits: commands in the [`Function`], a segment with its socket, frames of the
 //! stack's own in a bounded queue.
 
 mod accel;

@@ -18,7 +18,7 @@ impl Client {
     pub(super) fn connect(&mut self, now: Instant, stack: &mut Stack) -> bool {
         match stack.connect(now, self.options.address) {
             Ok(socket) => {
-                self.socket = Some(socket);
+                self.link.socket = Some(socket);
                 self.state = State::Connecting;
             }
             Err(error) => self.end(Some(Failure::Transport(error.to_string()))),
@@ -28,7 +28,7 @@ impl Client {
 
     /// TCP is connected: the login begins.
     pub(super) fn open(&mut self, now: Instant, stack: &mut Stack) {
-        let Some(socket) = self.socket else {
+        let Some(socket) = self.link.socket else {
             return;
         };
         let framings = Framings {
@@ -43,7 +43,7 @@ impl Client {
             Ok(()) => {
                 let initiator = Initiator::new(self.options.session.clone());
                 self.state = State::Open(Box::new(initiator));
-                (self.readable, self.writable) = (true, true);
+                (self.link.readable, self.link.writable) = (true, true);
             }
             Err(error) => self.lose(now, stack, Failure::Transport(error.to_string())),
         }
@@ -51,10 +51,10 @@ impl Client {
 
     /// Takes in what came.
     pub(super) fn receive(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let (State::Open(initiator), Some(socket)) = (&mut self.state, self.socket) else {
+        let (State::Open(initiator), Some(socket)) = (&mut self.state, self.link.socket) else {
             return false;
         };
-        if !std::mem::take(&mut self.readable) {
+        if !std::mem::take(&mut self.link.readable) {
             return false;
         }
         let mut sink = Sink {
@@ -93,15 +93,15 @@ impl Client {
                         self.lose(now, stack, Failure::Transport(reason));
                     }
                     // More may have come than was looked at.
-                    self.readable = true;
+                    self.link.readable = true;
                 }
                 machine::Event::Ready(unit) => {
                     self.unit = Some(unit);
-                    self.events.push_back(Event::Ready);
+                    self.link.events.push_back(Event::Ready);
                 }
                 machine::Event::Targets(targets) => {
                     self.targets = targets;
-                    self.events.push_back(Event::Ready);
+                    self.link.events.push_back(Event::Ready);
                 }
                 machine::Event::Ended(Some(failure)) => self.lose(now, stack, failure.into()),
                 machine::Event::Ended(None) => self.close(now, stack),
@@ -139,13 +139,13 @@ impl Client {
 
     /// Sends what is to be sent, as far as there is room.
     pub(super) fn send(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let Some(socket) = self.socket else {
+        let Some(socket) = self.link.socket else {
             return false;
         };
         self.commands.acknowledge(stack, socket);
         self.start_commands(now, stack, socket);
         let mut progress = false;
-        while self.writable
+        while self.link.writable
             && let Some(outgoing) = self.take_blocked().or_else(|| self.next())
         {
             progress = true;
@@ -166,7 +166,7 @@ impl Client {
                         self.commands.hold(tag);
                     }
                     self.blocked = Some(outgoing);
-                    self.writable = false;
+                    self.link.writable = false;
                     return progress;
                 }
                 Err(error) => {
@@ -216,7 +216,7 @@ impl Client {
     /// Logs out when all is answered.
     pub(super) fn leave(&mut self, now: Instant, stack: &mut Stack) {
         match &mut self.state {
-            _ if !self.is_leaving => {}
+            _ if !self.link.is_leaving => {}
             State::New | State::Connecting => self.close(now, stack),
             State::Open(initiator) if self.commands.is_empty() => initiator.shutdown(),
             State::Open(_) | State::Ended => {}
@@ -227,10 +227,7 @@ impl Client {
         self.take_ended(stack);
         self.commands.lose(stack);
         self.take_blocked();
-        if let Some(socket) = self.socket.take() {
-            // A socket that has gone away by itself needs no closing.
-            let _ = stack.close(now, socket);
-        }
+        self.link.close(now, stack);
         self.commands.disconnected();
         self.end(None);
     }
@@ -243,17 +240,14 @@ impl Client {
         self.take_ended(stack);
         self.commands.lose(stack);
         self.take_blocked();
-        if let Some(socket) = self.socket.take() {
-            // Memory that is still being sent is about to be its owner's again.
-            let _ = stack.abort(now, socket);
-        }
+        self.link.abort(now, stack);
         self.commands.disconnected();
         self.end(Some(failure));
     }
 
     fn end(&mut self, failure: Option<Failure>) {
         self.state = State::Ended;
-        self.events.push_back(Event::Ended(failure));
+        self.link.events.push_back(Event::Ended(failure));
     }
 }
 

@@ -8,18 +8,16 @@
 mod link;
 mod sink;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use l5p::iscsi::initiator::{self, Initiator, Outgoing};
 use nic::ring::Slice;
 
 pub use l5p::iscsi::initiator::{Agreed, Chap, CommandError, Config, Target, Unit};
 
-use crate::SocketId;
 use crate::disk::{
-    self, Access, Commands, Completion, Event, Geometry, Operation, RequestId, SubmitError,
+    self, Access, Commands, Completion, Event, Geometry, Link, Operation, RequestId, SubmitError,
 };
 use crate::pdus::PduOffload;
 use crate::stack::Stack;
@@ -48,25 +46,17 @@ pub enum Failure {
     Session(#[from] initiator::Failure),
 }
 
-/// When to look again whether the session can be ended.
-const LOOK: Duration = Duration::from_micros(20);
-
 /// One connection.
 pub struct Client {
     options: Options,
     state: State,
-    socket: Option<SocketId>,
+    link: Link<Failure>,
     unit: Option<Unit>,
     targets: Vec<Target>,
     commands: Commands<CommandError>,
     /// A PDU that there was no room for.
     blocked: Option<Outgoing>,
     slices: Vec<Slice>,
-    readable: bool,
-    writable: bool,
-    is_leaving: bool,
-    events: VecDeque<Event<Failure>>,
-    last_poll: Instant,
 }
 
 /// How far the connection is.
@@ -84,17 +74,12 @@ impl Client {
     pub fn new(now: Instant, options: Options) -> Client {
         Client {
             state: State::New,
-            socket: None,
+            link: Link::new(now),
             unit: None,
             targets: Vec::new(),
             commands: Commands::new(now, options.session.depth),
             blocked: None,
             slices: Vec::new(),
-            readable: false,
-            writable: true,
-            is_leaving: false,
-            events: VecDeque::new(),
-            last_poll: now,
             options,
         }
     }
@@ -160,7 +145,7 @@ impl disk::Client for Client {
     }
 
     fn submit(&mut self, access: Access, memory: &[Slice]) -> Result<RequestId, SubmitError> {
-        match (&self.state, self.geometry(), self.is_leaving) {
+        match (&self.state, self.geometry(), self.link.is_leaving) {
             (State::Open(_), Some(disk), false) => self.commands.submit(&disk, access, memory),
             _ => Err(SubmitError::NotConnected),
         }
@@ -179,7 +164,7 @@ impl disk::Client for Client {
     }
 
     fn poll_event(&mut self) -> Option<Event<Failure>> {
-        self.events.pop_front()
+        self.link.events.pop_front()
     }
 
     fn is_ended(&self) -> bool {
@@ -187,18 +172,17 @@ impl disk::Client for Client {
     }
 
     fn shutdown(&mut self) {
-        self.is_leaving = true;
+        self.link.is_leaving = true;
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let leaves = self.is_leaving && !self.is_ended();
-        let leaves = leaves.then(|| self.last_poll + LOOK);
+        let leaves = self.link.poll_timeout().filter(|_| !self.is_ended());
         leaves.into_iter().chain(self.commands.poll_timeout()).min()
     }
 
     fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {
         use crate::Event;
-        if self.socket.is_none() || event.socket() != self.socket {
+        if !self.link.handle_event(event) {
             return false;
         }
         match event {
@@ -208,15 +192,13 @@ impl disk::Client for Client {
                 self.receive(now, stack);
                 self.lose(now, stack, Failure::Transport(reason.to_string()));
             }
-            Event::Readable(_) => self.readable = true,
-            Event::Writable(_) => self.writable = true,
             _ => {}
         }
         true
     }
 
     fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        self.last_poll = now;
+        self.link.last_poll = now;
         let mut progress = match &self.state {
             State::New => self.connect(now, stack),
             State::Open(_) => self.receive(now, stack),

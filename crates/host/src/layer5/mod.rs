@@ -3,6 +3,7 @@
 //! Protocols by name are in modules of their own (`tls`, `pdus`, `pattern`, `http`). A socket has its sessions, and is what TCP, the driver and
 //! the offload of connections ask about them.
 
+mod contexts;
 mod nested;
 mod reader;
 mod session;
@@ -13,6 +14,7 @@ use wire::SeqNum;
 
 use crate::driver::MessageSource;
 
+pub(crate) use contexts::TransmitContexts;
 pub(crate) use nested::{Nested, Spans};
 pub(crate) use reader::{ContentFront, ContentReader};
 pub(crate) use session::{Fallback, Outgoing, Refused, Session};

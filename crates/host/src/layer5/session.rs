@@ -9,6 +9,7 @@ use wire::SeqNum;
 
 use crate::CloseReason;
 use crate::counters::Counters;
+use crate::device::Device;
 use crate::driver::{Driver, Payload, Place};
 
 /// What became of a message that the NIC can't transform.
@@ -40,6 +41,23 @@ pub(crate) struct Outgoing<'a> {
     pub send: &'a mut SendQueue<Payload>,
     pub driver: &'a mut Driver,
     pub counters: &'a mut Counters,
+}
+
+impl<'a> Outgoing<'a> {
+    pub fn new(
+        now: Instant,
+        tcp: &'a mut Connection,
+        send: &'a mut SendQueue<Payload>,
+        device: &'a mut Device,
+    ) -> Self {
+        Self {
+            now,
+            tcp,
+            send,
+            driver: &mut device.driver,
+            counters: &mut device.counters,
+        }
+    }
 }
 
 /// One layer-5 protocol of a socket: its messages under way in both directions, and the NIC's contexts for them.

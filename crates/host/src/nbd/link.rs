@@ -21,7 +21,7 @@ impl Client {
     pub(super) fn connect(&mut self, now: Instant, stack: &mut Stack) -> bool {
         match stack.connect(now, self.options.address) {
             Ok(socket) => {
-                self.socket = Some(socket);
+                self.link.socket = Some(socket);
                 self.state = State::Connecting(Box::new(Greeting {
                     handshake: Handshake::new(&self.options.export, self.options.tls.is_some()),
                     unread: Vec::new(),
@@ -42,18 +42,18 @@ impl Client {
         if matches!(event, crate::Event::Secured(_)) {
             greeting.handshake.secured(&mut greeting.unsent);
         }
-        (self.readable, self.writable) = (true, true);
+        (self.link.readable, self.link.writable) = (true, true);
         self.state = State::Handshake(greeting);
     }
 
     /// Goes on with the handshake. Whether anything was done.
     pub(super) fn greet(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let (State::Handshake(greeting), Some(socket)) = (&mut self.state, self.socket) else {
+        let (State::Handshake(greeting), Some(socket)) = (&mut self.state, self.link.socket) else {
             return false;
         };
         let mut outcome = Ok(None);
         let mut progress = false;
-        while outcome == Ok(None) && std::mem::take(&mut self.readable) {
+        while outcome == Ok(None) && std::mem::take(&mut self.link.readable) {
             let held = greeting.unread.len();
             greeting.unread.resize(held + READ, 0);
             let read = stack.read(now, socket, &mut greeting.unread[held..]);
@@ -66,7 +66,7 @@ impl Client {
                     outcome = Err(Failure::Transport(text.to_owned()));
                 }
                 Ok(_) => {
-                    (self.readable, progress) = (true, true);
+                    (self.link.readable, progress) = (true, true);
                     let advanced = greeting
                         .handshake
                         .advance(&greeting.unread, &mut greeting.unsent);
@@ -82,13 +82,13 @@ impl Client {
                 Err(_) => return progress,
             }
         }
-        while self.writable && !greeting.unsent.is_empty() {
+        while self.link.writable && !greeting.unsent.is_empty() {
             match stack.write(now, socket, &greeting.unsent) {
                 Ok(len) => {
                     progress = true;
                     greeting.unsent.drain(..len);
                 }
-                Err(_) => self.writable = false,
+                Err(_) => self.link.writable = false,
             }
         }
         match outcome {
@@ -150,15 +150,15 @@ impl Client {
         let requests = Requests::new(self.options.depth, export.structured);
         self.state = State::Open(Box::new(requests));
         self.export = Some(export);
-        self.events.push_back(Event::Ready);
+        self.link.events.push_back(Event::Ready);
     }
 
     /// Takes in what came.
     pub(super) fn receive(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let (State::Open(requests), Some(socket)) = (&mut self.state, self.socket) else {
+        let (State::Open(requests), Some(socket)) = (&mut self.state, self.link.socket) else {
             return false;
         };
-        if !std::mem::take(&mut self.readable) {
+        if !std::mem::take(&mut self.link.readable) {
             return false;
         }
         let mut sink = Sink {
@@ -181,12 +181,12 @@ impl Client {
 
     /// Sends requests, as far as there is room.
     pub(super) fn send(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let Some(socket) = self.socket else {
+        let Some(socket) = self.link.socket else {
             return false;
         };
         self.commands.acknowledge(stack, socket);
         let mut progress = false;
-        while self.writable
+        while self.link.writable
             && let Some((tag, request)) = self
                 .take_blocked()
                 .or_else(|| self.next(now, stack, socket))
@@ -206,7 +206,7 @@ impl Client {
                     // A server may answer what it has not been sent.
                     self.commands.hold(tag);
                     self.blocked = Some((tag, request));
-                    self.writable = false;
+                    self.link.writable = false;
                     return progress;
                 }
                 Err(error) => {
@@ -249,7 +249,7 @@ impl Client {
 
     /// Says goodbye when all is answered.
     pub(super) fn leave(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        if !self.is_leaving {
+        if !self.link.is_leaving {
             return false;
         }
         match &self.state {
@@ -257,7 +257,7 @@ impl Client {
             State::Open(_) if !self.commands.is_empty() => return false,
             _ => {}
         }
-        if let (State::Open(_), Some(socket)) = (&self.state, self.socket) {
+        if let (State::Open(_), Some(socket)) = (&self.state, self.link.socket) {
             let goodbye = Pdu::Request(Request {
                 kind: Kind::Disconnect,
                 ..request_of(Access {
@@ -269,10 +269,7 @@ impl Client {
             // A server that is told nothing sees the end of the stream.
             let _ = stack.send_pdu::<Framing>(now, socket, &goodbye, PduData::None);
         }
-        if let Some(socket) = self.socket.take() {
-            // A socket that has gone away by itself needs no closing.
-            let _ = stack.close(now, socket);
-        }
+        self.link.close(now, stack);
         self.end(None);
         true
     }
@@ -282,17 +279,14 @@ impl Client {
         self.take_ended(stack);
         self.commands.lose(stack);
         self.take_blocked();
-        if let Some(socket) = self.socket.take() {
-            // Memory that is still being sent is about to be its owner's again.
-            let _ = stack.abort(now, socket);
-        }
+        self.link.abort(now, stack);
         self.commands.disconnected();
         self.end(Some(failure));
     }
 
     fn end(&mut self, failure: Option<Failure>) {
         self.state = State::Ended;
-        self.events.push_back(Event::Ended(failure));
+        self.link.events.push_back(Event::Ended(failure));
     }
 }
 

@@ -7,9 +7,8 @@
 mod link;
 mod sink;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use l5p::nbd::{Handshake, HandshakeError, Requests};
 use nic::ring::Slice;
@@ -17,9 +16,11 @@ use wire::nbd::Request;
 
 pub use l5p::nbd::{Export, RequestError};
 
-use crate::disk::{self, Access, Commands, Completion, Event, Geometry, RequestId, SubmitError};
+use crate::disk::{
+    self, Access, Commands, Completion, Event, Geometry, Link, RequestId, SubmitError,
+};
 use crate::stack::Stack;
-use crate::{Offload, SocketId, TlsRole};
+use crate::{Offload, TlsRole};
 
 /// How a client reaches its export, and what the NIC is to do for it.
 #[derive(Clone, Debug)]
@@ -67,14 +68,11 @@ pub enum Failure {
     Handshake(#[from] HandshakeError),
 }
 
-/// When to look again whether goodbye can be said.
-const LOOK: Duration = Duration::from_micros(20);
-
 /// One connection.
 pub struct Client {
     options: Options,
     state: State,
-    socket: Option<SocketId>,
+    link: Link<Failure>,
     export: Option<Export>,
     commands: Commands<RequestError>,
     /// A request that there was no room for, and its tag.
@@ -82,11 +80,6 @@ pub struct Client {
     slices: Vec<Slice>,
     /// Parts of memory that a reply says are zeroes.
     zeroes: Vec<Slice>,
-    readable: bool,
-    writable: bool,
-    is_leaving: bool,
-    events: VecDeque<Event<Failure>>,
-    last_poll: Instant,
 }
 
 /// How far the connection is.
@@ -115,17 +108,12 @@ impl Client {
         let depth = options.depth.max(1);
         Client {
             state: State::New,
-            socket: None,
+            link: Link::new(now),
             export: None,
             commands: Commands::new(now, depth),
             blocked: None,
             slices: Vec::new(),
             zeroes: Vec::new(),
-            readable: false,
-            writable: true,
-            is_leaving: false,
-            events: VecDeque::new(),
-            last_poll: now,
             options: Options { depth, ..options },
         }
     }
@@ -169,7 +157,7 @@ impl disk::Client for Client {
     }
 
     fn submit(&mut self, access: Access, memory: &[Slice]) -> Result<RequestId, SubmitError> {
-        match (&self.state, self.geometry(), self.is_leaving) {
+        match (&self.state, self.geometry(), self.link.is_leaving) {
             (State::Open(_), Some(disk), false) => self.commands.submit(&disk, access, memory),
             _ => Err(SubmitError::NotConnected),
         }
@@ -190,7 +178,7 @@ impl disk::Client for Client {
     }
 
     fn poll_event(&mut self) -> Option<Event<Failure>> {
-        self.events.pop_front()
+        self.link.events.pop_front()
     }
 
     fn is_ended(&self) -> bool {
@@ -198,17 +186,17 @@ impl disk::Client for Client {
     }
 
     fn shutdown(&mut self) {
-        self.is_leaving = true;
+        self.link.is_leaving = true;
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let leaves = self.is_leaving.then(|| self.last_poll + LOOK);
+        let leaves = self.link.poll_timeout();
         leaves.into_iter().chain(self.commands.poll_timeout()).min()
     }
 
     fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {
         use crate::Event;
-        if self.socket.is_none() || event.socket() != self.socket {
+        if !self.link.handle_event(event) {
             return false;
         }
         match event {
@@ -218,15 +206,13 @@ impl disk::Client for Client {
                 self.receive(now, stack);
                 self.lose(now, stack, Failure::Transport(reason.to_string()));
             }
-            Event::Readable(_) => self.readable = true,
-            Event::Writable(_) => self.writable = true,
             _ => {}
         }
         true
     }
 
     fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        self.last_poll = now;
+        self.link.last_poll = now;
         let mut progress = match &self.state {
             State::New => self.connect(now, stack),
             State::Connecting(_) | State::Ended => false,

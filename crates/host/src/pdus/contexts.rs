@@ -22,11 +22,11 @@ impl PduStream {
         layers: Layers,
         device: &mut Device,
     ) {
-        self.sending.context =
+        self.sending.contexts.context =
             device
                 .driver
                 .l5o_create(id, Direction::Transmit, flow, start, layers, None);
-        if self.sending.context.is_none() {
+        if self.sending.contexts.context.is_none() {
             self.count(HostEvent::ContextsRefused, &mut device.counters);
         }
     }
@@ -99,27 +99,21 @@ impl Session for PduStream {
 
     #[inline]
     fn acknowledged(&mut self, una: SeqNum, driver: &mut Driver) -> SeqNum {
-        if self.sending.writer.is_empty() && self.sending.former.is_empty() {
+        if self.sending.writer.is_empty() && !self.sending.contexts.has_former() {
             return una;
         }
         let point = self.sending.writer.release_point(una);
         self.sending.writer.acknowledged(una);
-        while let Some(&(context, end)) = self.sending.former.front()
-            && end.at_or_before(una)
-        {
-            driver.l5o_destroy(context);
-            self.sending.former.pop_front();
-        }
+        self.sending.contexts.acknowledged(una, driver);
         point
     }
 
     fn contexts(&self) -> [Option<ContextId>; 2] {
-        [self.sending.context, self.receiving.context]
+        [self.sending.contexts.context, self.receiving.context]
     }
 
     fn transmit_contexts(&self, each: &mut dyn FnMut(ContextId)) {
-        let former = self.sending.former.iter().map(|(context, _)| *context);
-        former.chain(self.sending.context).for_each(each);
+        self.sending.contexts.for_each(each);
     }
 
     fn l5o_resync_rx_req(
@@ -143,9 +137,8 @@ impl Session for PduStream {
         driver: &mut Driver,
         _: &mut Counters,
     ) {
-        if self.sending.context == Some(context) {
-            self.sending.context = None;
-            self.sending.former.push_back((context, end));
+        if self.sending.contexts.context == Some(context) {
+            self.sending.contexts.leave(end);
         } else if self.receiving.context == Some(context) {
             self.receiving.context = None;
             self.receiving.questions = 0;
@@ -165,11 +158,8 @@ impl Session for PduStream {
     }
 
     fn dismantle(&mut self, driver: &mut Driver, _: &mut Counters) {
-        let former = self.sending.former.drain(..).map(|(context, _)| context);
-        for context in former
-            .chain(self.sending.context.take())
-            .chain(self.receiving.context.take())
-        {
+        self.sending.contexts.dismantle(driver);
+        if let Some(context) = self.receiving.context.take() {
             driver.l5o_destroy(context);
         }
         self.receiving.tags.dismantle(driver);

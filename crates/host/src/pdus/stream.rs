@@ -1,7 +1,6 @@
 //! The PDUs of one socket.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::fmt::Debug;
 
 use l5p::pdus::{Layout, PduProtocol, Reader, Resync, Writer};
@@ -15,7 +14,7 @@ use super::strays::Strays;
 use super::target::Target;
 use crate::SocketError;
 use crate::counters::Counters;
-use crate::layer5::Spans;
+use crate::layer5::{Spans, TransmitContexts};
 
 /// Both directions of a connection that carries PDUs.
 #[derive(Debug)]
@@ -61,10 +60,8 @@ pub(super) struct Sending {
     pub spans: Spans,
     /// Up to where software has made digests that the NIC was to make, so that records may be encrypted by software too.
     pub digested: SeqNum,
-    /// The context that makes digests from now on.
-    pub context: Option<ContextId>,
-    /// Contexts of earlier PDUs, each with the position after its last one.
-    pub former: VecDeque<(ContextId, SeqNum)>,
+    /// The contexts that make digests.
+    pub contexts: TransmitContexts,
 }
 
 /// What is known of the stream that comes in.
@@ -103,8 +100,7 @@ impl PduStream {
                 writer: Writer::new(0),
                 spans: Spans::default(),
                 digested: SeqNum(0),
-                context: None,
-                former: VecDeque::new(),
+                contexts: TransmitContexts::default(),
             },
             receiving: Receiving {
                 target: Target::default(),

@@ -90,7 +90,7 @@ impl PduStream {
         data: PduData<'_>,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
-        let context = self.sending.context;
+        let context = self.sending.contexts.context;
         let start = out.send.end();
         match data {
             PduData::Slices(slices) => write_slices(frame, slices, context, out)?,

@@ -158,25 +158,13 @@ impl Socket {
         let Some(pdus) = &mut self.pdus else {
             return Ok(0);
         };
-        let mut out = Outgoing {
-            now,
-            tcp: &mut self.tcp,
-            send: &mut self.send,
-            driver: &mut device.driver,
-            counters: &mut device.counters,
-        };
+        let mut out = Outgoing::new(now, &mut self.tcp, &mut self.send, device);
         pdus.write(self.tls.session_mut(), frame, data, &mut out)
     }
 
     /// Its sending side, for a session.
     pub fn outgoing<'a>(&'a mut self, now: Instant, device: &'a mut Device) -> Outgoing<'a> {
-        Outgoing {
-            now,
-            tcp: &mut self.tcp,
-            send: &mut self.send,
-            driver: &mut device.driver,
-            counters: &mut device.counters,
-        }
+        Outgoing::new(now, &mut self.tcp, &mut self.send, device)
     }
 
     /// Its TLS session, its stream and its sending side, to be used together.
@@ -185,13 +173,7 @@ impl Socket {
         now: Instant,
         device: &'a mut Device,
     ) -> (Option<&'a mut tls::Session>, &'a mut Stream, Outgoing<'a>) {
-        let out = Outgoing {
-            now,
-            tcp: &mut self.tcp,
-            send: &mut self.send,
-            driver: &mut device.driver,
-            counters: &mut device.counters,
-        };
+        let out = Outgoing::new(now, &mut self.tcp, &mut self.send, device);
         (self.tls.session_mut(), &mut self.stream, out)
     }
 
@@ -220,13 +202,7 @@ impl Socket {
         let gone = || CloseReason::Device("the protocol of a segment is gone".into());
         let context = context.ok_or_else(gone)?;
         if let (Some(session), Some(pdus)) = (self.tls.session_mut(), &mut self.pdus) {
-            let mut out = Outgoing {
-                now,
-                tcp: &mut self.tcp,
-                send: &mut self.send,
-                driver: &mut device.driver,
-                counters: &mut device.counters,
-            };
+            let mut out = Outgoing::new(now, &mut self.tcp, &mut self.send, device);
             pdus.leave_nested(session, context, &mut out)?;
         }
         let (tls, pdus) = (self.tls.session_mut(), self.pdus.as_deref_mut());

@@ -90,9 +90,10 @@ impl Session {
                 Some(context) => {
                     let start = out.send.end();
                     // What the NIC digests is as changeable as what it reads for that.
-                    let mutable = record.is_mutable() || (has_slices && self.tx.inside.is_some());
+                    let mutable =
+                        record.is_mutable() || (has_slices && self.inside_transmit.is_some());
                     self.frame_record(context, &record, mutable, out)?;
-                    if self.tx.inside.is_some() {
+                    if self.inside_transmit.is_some() {
                         let header_len = self.writer.record_header_len() as u32;
                         spans.push(start, start + header_len, record.len);
                     }

@@ -1,7 +1,5 @@
 //! The NIC's contexts of a session.
 
-use std::collections::VecDeque;
-
 use l5p::tls::{ResyncAnswer, Version};
 use l5p::{Layers, MsgState};
 use nic::ring::{ContextId, Direction};
@@ -14,17 +12,6 @@ use super::session::Session;
 use crate::counters::Counters;
 use crate::driver::{Driver, Payload, Place};
 use crate::layer5::{self, Fallback, Outgoing};
-
-/// The contexts of what is sent.
-#[derive(Debug, Default)]
-pub(crate) struct TransmitContexts {
-    /// The context that records are framed for from now on.
-    pub context: Option<ContextId>,
-    /// What that context is to do with the content of records beside.
-    pub(super) inside: Option<Layers>,
-    /// Contexts of earlier records, each with the position after its last one.
-    pub(super) former: VecDeque<(ContextId, SeqNum)>,
-}
 
 /// The context of what is received.
 #[derive(Debug, Default)]
@@ -63,7 +50,7 @@ impl Session {
     pub fn begin_transmit(&mut self, out: &mut Outgoing<'_>) {
         let tcpsn = out.send.end();
         let crypto = self.writer.crypto_info();
-        let layers = match &self.tx.inside {
+        let layers = match &self.inside_transmit {
             Some(inside) => inside.inside(&crypto),
             None => Layers::of(&crypto),
         };
@@ -82,7 +69,7 @@ impl Session {
 
     /// From the next record on, which begins with a message of the protocol inside, the context that encrypts is to do that one's part too.
     pub fn transmit_inside(&mut self, inside: Layers, out: &mut Outgoing<'_>) {
-        self.tx.inside = Some(inside);
+        self.inside_transmit = Some(inside);
         if self.tx.context.is_some() {
             self.leave_transmit(out.send.end(), out.counters);
             self.begin_transmit(out);
@@ -91,13 +78,12 @@ impl Session {
 
     /// Whether the NIC does the part of the protocol inside for what is written now.
     pub fn transforms_inside(&self) -> bool {
-        self.tx.context.is_some() && self.tx.inside.is_some()
+        self.tx.context.is_some() && self.inside_transmit.is_some()
     }
 
     /// Encrypts in software from `end` on. The context stays until its records are acknowledged.
     pub fn leave_transmit(&mut self, end: SeqNum, counters: &mut Counters) {
-        if let Some(context) = self.tx.context.take() {
-            self.tx.former.push_back((context, end));
+        if self.tx.leave(end) {
             counters.tls_curr_tx_device -= 1;
             counters.tls_curr_tx_sw += 1;
         }
@@ -207,17 +193,12 @@ impl layer5::Session for Session {
 
     #[inline]
     fn acknowledged(&mut self, una: SeqNum, driver: &mut Driver) -> SeqNum {
-        if self.writer.is_empty() && self.tx.former.is_empty() {
+        if self.writer.is_empty() && !self.tx.has_former() {
             return una;
         }
         let point = self.writer.release_point(una);
         self.writer.acknowledged(una);
-        while let Some(&(context, end)) = self.tx.former.front()
-            && end.at_or_before(una)
-        {
-            driver.l5o_destroy(context);
-            self.tx.former.pop_front();
-        }
+        self.tx.acknowledged(una, driver);
         point
     }
 
@@ -226,8 +207,7 @@ impl layer5::Session for Session {
     }
 
     fn transmit_contexts(&self, each: &mut dyn FnMut(ContextId)) {
-        let former = self.tx.former.iter().map(|(context, _)| *context);
-        former.chain(self.tx.context).for_each(each);
+        self.tx.for_each(each);
     }
 
     fn l5o_resync_rx_req(
@@ -282,9 +262,7 @@ impl layer5::Session for Session {
     fn dismantle(&mut self, driver: &mut Driver, counters: &mut Counters) {
         self.leave_transmit(SeqNum(0), counters);
         self.leave_receive(driver, counters);
-        while let Some((context, _)) = self.tx.former.pop_front() {
-            driver.l5o_destroy(context);
-        }
+        self.tx.dismantle(driver);
         counters.tls_curr_tx_sw -= 1;
         counters.tls_curr_rx_sw -= 1;
     }

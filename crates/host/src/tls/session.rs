@@ -2,15 +2,16 @@
 
 use std::collections::VecDeque;
 
+use l5p::Layers;
 use l5p::tls::{Algorithm, CryptoInfo, HEADER_LEN, PostHandshake, Reader, Version, Writer};
 use nic::ring::ContextId;
 use wire::{FlowKey, SeqNum};
 
 use super::Offload;
-use super::contexts::{ReceiveContext, TransmitContexts};
+use super::contexts::ReceiveContext;
 use super::open::Open;
 use super::rekey::ReplacedKeys;
-use crate::layer5::Outgoing;
+use crate::layer5::{Outgoing, TransmitContexts};
 use crate::stream::Stream;
 use crate::{CloseReason, OffloadState, SocketId, TlsInfo};
 
@@ -24,10 +25,11 @@ pub(crate) struct Session {
     pub(super) reader: Reader,
     /// Makes new keys and keeps tickets; `None` when the keys were agreed on elsewhere.
     pub(super) post_handshake: Option<PostHandshake>,
-    version: Version,
-    algorithm: Algorithm,
+    suite: Suite,
     pub(super) asked: Offload,
     pub tx: TransmitContexts,
+    /// What the context that encrypts is to do with the content of records beside.
+    pub(super) inside_transmit: Option<Layers>,
     pub rx: ReceiveContext,
     /// Keys that were replaced, oldest first: what the NIC has decrypted under them may be still to be read.
     pub(super) replaced_keys: VecDeque<ReplacedKeys>,
@@ -46,6 +48,13 @@ pub(crate) struct Session {
     /// The identity of the pre-shared key that the handshake used.
     pub psk_identity: Option<Box<[u8]>>,
     pub(super) stats: Stats,
+}
+
+/// The version and the AEAD.
+#[derive(Clone, Copy, Debug)]
+struct Suite {
+    version: Version,
+    algorithm: Algorithm,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,13 +94,16 @@ impl Session {
         let mut session = Self {
             id,
             flow,
-            version: transmit.version,
-            algorithm: transmit.algorithm,
+            suite: Suite {
+                version: transmit.version,
+                algorithm: transmit.algorithm,
+            },
             writer: Writer::new(transmit),
             reader: Reader::new(receive),
             post_handshake,
             asked: Offload::None,
             tx: TransmitContexts::default(),
+            inside_transmit: None,
             rx: ReceiveContext::default(),
             replaced_keys: VecDeque::new(),
             opened: VecDeque::new(),
@@ -141,7 +153,7 @@ impl Session {
     }
 
     pub fn version(&self) -> Version {
-        self.version
+        self.suite.version
     }
 
     pub fn info(&self) -> TlsInfo {
@@ -151,11 +163,11 @@ impl Session {
             (false, None) => OffloadState::Software,
         };
         TlsInfo {
-            version: match self.version {
+            version: match self.suite.version {
                 Version::Tls12 => "TLSv1.2",
                 Version::Tls13 => "TLSv1.3",
             },
-            cipher: match self.algorithm {
+            cipher: match self.suite.algorithm {
                 Algorithm::Aes128Gcm => "AES-128-GCM",
                 Algorithm::Aes256Gcm => "AES-256-GCM",
                 Algorithm::ChaCha20Poly1305 => "CHACHA20-POLY1305",

@@ -130,7 +130,7 @@ impl Session {
         let len = self.writer.record_len(content.len()) as u32;
         let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
         // A context that takes content for PDUs gets nothing else.
-        match self.tx.context.filter(|_| self.tx.inside.is_none()) {
+        match self.tx.context.filter(|_| self.inside_transmit.is_none()) {
             Some(context) => {
                 let layout = self.writer.record_layout(kind, content.len());
                 let (header, rest) = buffer.split_at_mut(layout.header().len());

@@ -44,13 +44,7 @@ impl Transport {
         let Tls::Handshake(handshaking) = &mut socket.tls else {
             return;
         };
-        let mut out = Outgoing {
-            now,
-            tcp: &mut socket.tcp,
-            send: &mut socket.send,
-            driver: &mut self.device.driver,
-            counters: &mut self.device.counters,
-        };
+        let mut out = Outgoing::new(now, &mut socket.tcp, &mut socket.send, &mut self.device);
         let progress = handshaking.drive(&mut socket.stream, &mut consumed, &mut out);
         socket.tcp.consumed(now, consumed);
         match progress {
@@ -81,13 +75,7 @@ impl Transport {
             return Ok(());
         };
         let offload = handshaking.offload;
-        let mut out = Outgoing {
-            now,
-            tcp: &mut socket.tcp,
-            send: &mut socket.send,
-            driver: &mut self.device.driver,
-            counters: &mut self.device.counters,
-        };
+        let mut out = Outgoing::new(now, &mut socket.tcp, &mut socket.send, &mut self.device);
         let established = handshaking.finish(&mut out)?;
         let keys = Keys {
             transmit: established.transmit,

@@ -46,7 +46,7 @@ pub enum TargetError {
     Memory(#[from] SocketError),
 }
 
-/// What happened to connections, besides what the [machine](Counters) counts.
+/// What happened to connections, besides what the [machine](l5p::nvme::target::Counters) counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Connections refused since there were too many.

@@ -9,7 +9,7 @@ use crate::{ReadChunk, SocketError, SocketId};
 
 impl Stack {
     /// Copies received bytes out; 0 is the end of the stream. Under TLS the end is the peer's close_notify: without it
-    /// the error is [`CloseReason::Truncated`].
+    /// the error is [`CloseReason::Truncated`](crate::CloseReason::Truncated).
     ///
     /// # Errors
     /// [`WouldBlock`](SocketError::WouldBlock): `Readable` or `Closed` follows. [`NotConnected`](SocketError::NotConnected), [`Closed`](SocketError::Closed), [`NotFound`](SocketError::NotFound).
