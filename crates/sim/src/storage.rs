@@ -12,7 +12,7 @@ use host::nvme::store::{Method, Stores};
 use host::nvme::target::{self, Target};
 use host::runtime::Doorbell;
 use host::{Event, Offload, TlsRole};
-use l5p::nvme::target::{Config, Hosts, Limits, Namespace, Portal, Subsystem};
+use l5p::nvme::target::{Config, Hosts, Limits, Namespace, Portal, StoreId, Subsystem};
 use wire::nvme::identify::NamespaceIds;
 use wire::nvme::{Digests, Nqn};
 
@@ -94,9 +94,18 @@ impl Storage {
     pub fn new(world: &mut World, config: StorageConfig) -> Self {
         let bell = Doorbell::new().expect("a file descriptor is left");
         let mut stores = Stores::new(&bell, Method::Threads);
-        let store = stores
+        stores
             .add_in_memory(config.bytes, Some(config.block_shift), false)
             .expect("there is memory");
+        Self::of(world, config, stores, Hosts::Any)
+    }
+
+    /// A controller with the first of these stores as its namespace, for these hosts, which listens.
+    ///
+    /// # Panics
+    /// When the limits make no sense.
+    pub fn of(world: &mut World, config: StorageConfig, stores: Stores, hosts: Hosts) -> Self {
+        let store = StoreId(0);
         let info = stores.info(store);
         let address = SocketAddr::new(World::address(1, false), PORT);
         let offered = Config {
@@ -104,12 +113,12 @@ impl Storage {
                 nqn: name(SUBSYSTEM),
                 serial: "1".into(),
                 model: "longshore".into(),
-                hosts: Hosts::Any,
+                hosts,
                 namespaces: vec![Namespace {
                     nsid: NSID,
                     store,
-                    blocks: config.bytes >> config.block_shift,
-                    block_shift: config.block_shift,
+                    blocks: info.bytes >> info.block_shift,
+                    block_shift: info.block_shift,
                     read_only: false,
                     volatile_cache: info.volatile_cache,
                     deallocate: info.deallocate,
@@ -172,6 +181,11 @@ impl Storage {
     /// The controller.
     pub fn target(&mut self) -> &mut Target {
         &mut self.target
+    }
+
+    /// The controller, to be polled by itself.
+    pub fn into_target(self) -> Target {
+        self.target
     }
 
     /// Lets the controller do what it can now. Whether that was anything.

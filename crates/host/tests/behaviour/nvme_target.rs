@@ -5,23 +5,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handshake::nvme_psk::{ConfiguredPsk, Derivation, Hash, IdentityVersion, Keys};
-use handshake::{OpenSslError, PskClientConfig, PskServerConfig};
+use handshake::OpenSslError;
+use handshake::nvme_psk::Hash;
 use l5p::nvme::initiator::Access;
-use l5p::nvme::target::{Config, Hosts, Limits, Namespace, Portal, StoreId, Subsystem};
+use l5p::nvme::target::{Hosts, Limits};
 use nic::ring::{Region, RegionId, Slice};
 use wire::nvme::command::{Blocks, Io, Status};
-use wire::nvme::identify::NamespaceIds;
 use wire::nvme::{Digests, Nqn};
 
 use crate::pair::{CLIENT, Pair, SERVER, hosts, lossy, slice, v4};
 use host::nvme::PduOffload;
 use host::nvme::initiator::{self, CommandId, Initiator};
 use host::nvme::store::{Method, Stores};
-use host::nvme::target::{Options, Target};
+use host::nvme::target::Target;
 use host::runtime::Doorbell;
-use host::{CloseReason, Event, Offload, TlsRole};
+use host::{CloseReason, Event, Offload};
 use sim::Fate;
+use sim::storage::{SharedKey, Storage, StorageConfig};
 use testkit::pattern;
 
 const PORT: u16 = 4420;
@@ -29,42 +29,15 @@ const BLOCK: u32 = 4096;
 const BYTES: u64 = 16 << 20;
 const MEMORY: usize = 16 << 20;
 
-fn subsystem() -> Nqn {
-    Nqn::new("nqn.2026-01.test:disk").unwrap()
-}
-
-fn host() -> Nqn {
-    Nqn::new("nqn.2014-08.org.nvmexpress:uuid:host").unwrap()
-}
-
-/// A pre-shared key of the host for the subsystem.
-pub struct SharedKey {
-    client: Arc<PskClientConfig>,
-    server: Arc<PskServerConfig>,
-}
-
-impl SharedKey {
-    /// `None`, said on standard error, where OpenSSL's library is not installed.
-    pub fn new() -> Option<SharedKey> {
-        let key = ConfiguredPsk::generate(Hash::Sha256);
-        let keys: Keys = format!("{} {}", host(), key.to_interchange())
-            .parse()
-            .unwrap();
-        let derivation = Derivation::default();
-        let server = match keys.into_server_config(derivation, |name| *name == subsystem(), None) {
-            Ok(server) => server,
-            Err(error @ OpenSslError::Missing(_)) => {
-                eprintln!("skipped: {error}");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
-        let version = IdentityVersion::default();
-        let psk = key
-            .tls_psk(version, &host(), &subsystem(), derivation)
-            .unwrap();
-        let client = PskClientConfig::new(psk, None).unwrap();
-        Some(SharedKey { client, server })
+/// A pre-shared key. `None`, said on standard error, where OpenSSL's library is not installed.
+pub fn shared_key() -> Option<SharedKey> {
+    match SharedKey::new(Hash::Sha256) {
+        Ok(key) => Some(key),
+        Err(error @ OpenSslError::Missing(_)) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -112,76 +85,42 @@ impl Default for Setup {
 impl World {
     pub fn new(setup: Setup) -> World {
         let mut pair = hosts();
-        let now = pair.now();
         let bell = Doorbell::new().unwrap();
         let mut stores = Stores::new(&bell, Method::Auto);
-        let store = match &setup.file {
+        match &setup.file {
             Some(path) => stores.open(path, None, false).unwrap(),
             None => stores.add_in_memory(BYTES, None, false).unwrap(),
         };
-        let info = stores.info(store);
-        let config = Config {
-            subsystems: vec![Subsystem {
-                nqn: subsystem(),
-                serial: "1".into(),
-                model: "test".into(),
-                hosts: setup.hosts,
-                namespaces: vec![Namespace {
-                    nsid: 1,
-                    store: StoreId(0),
-                    blocks: info.bytes >> info.block_shift,
-                    block_shift: info.block_shift,
-                    read_only: false,
-                    volatile_cache: info.volatile_cache,
-                    deallocate: info.deallocate,
-                    ids: NamespaceIds {
-                        nguid: Some([1; 16]),
-                        ..NamespaceIds::default()
-                    },
-                }],
-            }],
-            portals: vec![Portal {
-                address: v4(SERVER),
-                port: PORT,
-                tls: setup.tls.is_some(),
-            }],
-            required_digests: Digests::NONE,
-            limits: setup.limits,
-            firmware: "1".into(),
-        };
-        let (key, tls_offload) = match setup.tls {
+        let (keys, tls_offload) = match setup.tls {
             Some((key, offload)) => (Some(key), offload),
             None => (None, Offload::None),
         };
-        let options = Options {
-            offload: setup.offload,
+        let config = StorageConfig {
+            bytes: BYTES,
+            block_shift: BLOCK.trailing_zeros() as u8,
+            limits: setup.limits,
             memory: setup.memory,
-            tls: key.as_ref().map(|key| Arc::clone(&key.server)),
+            offload: setup.offload,
             tls_offload,
-            ..Options::default()
+            keys,
         };
-        let mut target = Target::new(now, pair.stack(SERVER), config, options, stores).unwrap();
-        let address = SocketAddr::new(v4(SERVER), PORT);
-        target.listen(pair.stack(SERVER), address).unwrap();
-
+        let storage = Storage::of(&mut pair, config, stores, setup.hosts);
+        let initiator = storage.initiator(pair.now(), |config, options| {
+            *config = initiator::Config {
+                digests: setup.digests,
+                io_queues: setup.queues,
+                ..initiator::Config::new(config.subsystem, config.host, [7; 16])
+            };
+            (setup.adjust)(config);
+            options.offload = setup.offload;
+            options.tls_offload = tls_offload;
+        });
         let memory = Arc::new(Region::anonymous(MEMORY));
         let region = pair.register(CLIENT, Arc::clone(&memory), "memory");
-        let mut config = initiator::Config {
-            digests: setup.digests,
-            io_queues: setup.queues,
-            ..initiator::Config::new(subsystem(), host(), [7; 16])
-        };
-        (setup.adjust)(&mut config);
-        let options = initiator::Options {
-            offload: setup.offload,
-            tls: key.map(|key| TlsRole::PskClient { config: key.client }),
-            tls_offload,
-            ..initiator::Options::new(address)
-        };
         World {
-            initiator: Initiator::new(now, config, options),
+            initiator,
             pair,
-            target,
+            target: storage.into_target(),
             memory,
             region,
             events: Vec::new(),
@@ -347,7 +286,7 @@ fn what_was_written_is_read_in_every_mode() {
 #[test]
 fn memory_is_free_again_whoever_encrypts_what_is_in_it() {
     for offload in [Offload::None, Offload::Tx, Offload::Both] {
-        let Some(key) = SharedKey::new() else { return };
+        let Some(key) = shared_key() else { return };
         let mut world = World::new(Setup {
             tls: Some((key, offload)),
             ..Setup::default()
@@ -372,7 +311,7 @@ fn memory_is_free_again_whoever_encrypts_what_is_in_it() {
 
 #[test]
 fn hosts_that_are_silent_in_the_handshake_are_not_waited_for() {
-    let Some(key) = SharedKey::new() else { return };
+    let Some(key) = shared_key() else { return };
     let mut world = World::new(Setup {
         tls: Some((key, Offload::Both)),
         ..Setup::default()
@@ -400,7 +339,7 @@ fn hosts_that_are_silent_in_the_handshake_are_not_waited_for() {
 
 #[test]
 fn a_connection_too_many_is_no_failed_handshake() {
-    let Some(key) = SharedKey::new() else { return };
+    let Some(key) = shared_key() else { return };
     let mut world = World::new(Setup {
         tls: Some((key, Offload::Both)),
         limits: Limits {
