@@ -108,8 +108,10 @@ pub(crate) fn write<R>(
 /// Copies `len` bytes from one buffer to another. `None` when the host has taken memory away meanwhile, or they do not fit.
 pub(crate) fn copy(
     regions: &DeviceRegions,
-    (from, from_at): (Slice, u32),
-    (to, to_at): (Slice, u32),
+    from: Slice,
+    from_at: u32,
+    to: Slice,
+    to_at: u32,
     len: u32,
 ) -> Option<()> {
     if to_at.checked_add(len)? > to.len {

@@ -16,6 +16,7 @@ mod sessions;
 
 pub(crate) use sessions::{SESSIONS, Sessions};
 
+use crate::frame::Segment;
 use crate::ring::{ContextId, Packet, Processed, Slice};
 
 /// Most bytes of headers of a merged packet.
@@ -56,18 +57,6 @@ pub(crate) struct Session {
     pub(crate) connection: Option<u32>,
 }
 
-/// What a segment is beside its headers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived {
-    pub(crate) hash: u64,
-    /// Packets on the wire.
-    pub(crate) segments: u32,
-    pub(crate) context: Option<ContextId>,
-    pub(crate) processed: Processed,
-    /// The connection, if the device runs it.
-    pub(crate) connection: Option<u32>,
-}
-
 /// Whether more segments may follow this one in a merged packet.
 pub(crate) fn may_begin(parsed: &Parsed, frame: &[u8]) -> bool {
     parsed.payload_len > 0 && parsed.tcp.flags == Flags::ACK && has_mergeable_layout(parsed, frame)
@@ -82,17 +71,19 @@ fn has_mergeable_layout(parsed: &Parsed, frame: &[u8]) -> bool {
 }
 
 impl Session {
-    /// A session whose first segment is `frame`, in `buffer` already but for what was placed: `stored` bytes of payload.
+    /// A session whose first segment is `segment`, in `buffer` already but for what was placed: `stored` bytes of payload.
     pub(crate) fn begin(
-        parsed: &Parsed,
-        frame: &[u8],
-        (buffer, stored): (Slice, u32),
-        arrived: Arrived,
+        segment: &Segment<'_>,
+        buffer: Slice,
+        stored: u32,
+        context: Option<ContextId>,
+        processed: Processed,
     ) -> Session {
+        let Segment { frame, parsed, .. } = *segment;
         let mut headers = [0; MAX_HEADERS];
         headers[..parsed.payload_offset].copy_from_slice(&frame[..parsed.payload_offset]);
         Session {
-            hash: arrived.hash,
+            hash: segment.hash,
             flow: parsed.flow,
             buffer,
             headers,
@@ -106,11 +97,11 @@ impl Session {
             next_seq: parsed.tcp.seq + parsed.payload_len,
             payload_len: parsed.payload_len,
             stored,
-            segments: arrived.segments,
+            segments: segment.segments,
             merged: false,
-            context: arrived.context,
-            processed: arrived.processed,
-            connection: arrived.connection,
+            context,
+            processed,
+            connection: segment.connection,
         }
     }
 
@@ -232,6 +223,3 @@ impl Session {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

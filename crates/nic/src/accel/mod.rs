@@ -154,7 +154,7 @@ impl Accel {
         let handled = match owner {
             Some(Owned::Closing(at)) => self.closing.handle_segment(&mut env, at, segment),
             Some(Owned::Spliced(at, side)) => {
-                self.splices.handle_segment(&mut env, (at, side), segment)
+                self.splices.handle_segment(&mut env, at, side, segment)
             }
             Some(Owned::Toe(_)) | None => Handled::Pass(None),
         };

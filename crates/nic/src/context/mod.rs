@@ -3,10 +3,9 @@
 use crate::cache::{ContextCache, Traffic};
 use crate::counters::Counters;
 use crate::resources::Resources;
-use crate::ring::{ContextId, ErrorCode};
+use crate::ring::{ContextId, CreateContext, ErrorCode};
 use crate::switch::FunctionId;
 use l5p::{Layers, ProtocolId};
-use wire::SeqNum;
 
 pub(crate) mod receive;
 pub(crate) mod transmit;
@@ -143,10 +142,11 @@ impl Contexts {
     pub(crate) fn create_receive(
         &mut self,
         function: FunctionId,
-        flow: (ContextId, u64),
-        (tcpsn, layers): (SeqNum, &Layers),
+        command: &CreateContext,
+        flow_hash: u64,
         resources: &Resources,
     ) -> Result<ReceiveContext, ErrorCode> {
+        let (tcpsn, layers) = (command.tcpsn, &command.layers);
         let contexts = &mut self.functions[usize::from(function.0)];
         let number = contexts.table(layers)?;
         let table = &mut contexts.tables[number];
@@ -163,8 +163,8 @@ impl Contexts {
             .buffers(at)
             .map_or(0, |buffers| buffers.tags());
         Ok(ReceiveContext {
-            id: flow.0,
-            hash: flow.1 as u32,
+            id: command.context,
+            hash: flow_hash as u32,
             tags,
             protocol: layers.ids()[0],
             table: number as u16,

@@ -6,8 +6,9 @@ use crate::context::Flow;
 use crate::context::receive::notes;
 use crate::context::receive::placing::Attached;
 use crate::frame::Segment;
-use crate::lro::{self, Arrived, Session};
+use crate::lro::{self, Session};
 use crate::ring::{ContextId, NOTES_PER_DESCRIPTOR, Packet, Processed, RecvDescriptor, Slice};
+use crate::rx_queue::Stored;
 
 impl Host<'_> {
     /// Whether a segment goes to the end of its flow's session: the headers agree, the result will probably be the same,
@@ -50,8 +51,7 @@ impl Host<'_> {
         else {
             return false;
         };
-        let from = (open.buffer, 0);
-        if buffers::copy(self.regions, from, (large, 0), open.used()).is_none() {
+        if buffers::copy(self.regions, open.buffer, 0, large, 0, open.used()).is_none() {
             return false;
         }
         let small = std::mem::replace(&mut open.buffer, large);
@@ -88,13 +88,11 @@ impl Host<'_> {
         let (header_len, payload_len) = (headers.len() as u32, segment.parsed.payload_len);
         let moved = self
             .write(own, 0, header_len, |bytes| bytes.copy_from(headers))
-            .and_then(|()| {
-                buffers::copy(self.regions, (buffer, end), (own, header_len), payload_len)
-            });
+            .and_then(|()| buffers::copy(self.regions, buffer, end, own, header_len, payload_len));
         if moved.is_some() {
             let context = flow.as_ref().map(|flow| flow.id);
             let attached = &Attached::NOTHING;
-            self.begin_or_emit(segment, (own, payload_len), context, processed, attached);
+            self.begin_or_emit(segment, own, payload_len, context, processed, attached);
         }
     }
 
@@ -103,27 +101,20 @@ impl Host<'_> {
     pub(super) fn begin_or_emit(
         &mut self,
         segment: &Segment<'_>,
-        (buffer, stored): (Slice, u32),
+        buffer: Slice,
+        stored: u32,
         context: Option<ContextId>,
         processed: Processed,
         attached: &Attached<'_>,
     ) {
         self.count_delivered(segment.len());
-        let arrived = Arrived {
-            hash: segment.hash,
-            segments: segment.segments,
-            context,
-            processed,
-            connection: segment.connection,
-        };
         if lro::may_begin(segment.parsed, segment.frame) {
             let at = self.queue.receive.sessions.next_place();
             self.end_session(at);
             if segment.connection.is_some() {
                 self.nic_packets.promise(attached.placed.len() as u32);
             }
-            let buffer = (buffer, stored);
-            let session = Session::begin(segment.parsed, segment.frame, buffer, arrived);
+            let session = Session::begin(segment, buffer, stored, context, processed);
             self.queue.receive.sessions.put(at, session);
             self.queue.receive.sessions.attach(at, attached, 0);
             return;
@@ -143,8 +134,8 @@ impl Host<'_> {
             hash: segment.hash as u32,
         };
         if let Some(connection) = segment.connection {
-            let packet = (packet, buffer.len);
-            self.queue_packet(connection, segment.parsed.tcp, packet, attached.placed);
+            let stored = Stored::Buffer(packet, buffer.len);
+            self.queue_packet(connection, segment.parsed.tcp, stored, attached.placed);
             return;
         }
         self.emit(RecvDescriptor::Packet(packet));

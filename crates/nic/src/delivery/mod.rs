@@ -65,7 +65,9 @@ impl<'a> Host<'a> {
         let written = self.write(buffer, 0, len, |bytes| {
             bytes.copy_from(frame);
             let checksum = meta.needs_checksum;
-            if let Some((field, sum)) = checksum.and_then(|place| checksum_of(frame, place)) {
+            if let Some((field, sum)) =
+                checksum.and_then(|(start, field)| checksum_of(frame, start, field))
+            {
                 bytes
                     .split_at(field)
                     .1
@@ -197,7 +199,7 @@ impl<'a> Host<'a> {
         if let Some(processed) = self.process(segment, flow, buffer, headers.len() as u32) {
             let stored = segment.parsed.payload_len;
             let attached = &Attached::NOTHING;
-            self.begin_or_emit(segment, (buffer, stored), context, processed, attached);
+            self.begin_or_emit(segment, buffer, stored, context, processed, attached);
         }
     }
 
@@ -324,7 +326,7 @@ const NO_STREAM_DATA: Flags = Flags::SYN.union(Flags::RST);
 
 /// Finishes a checksum whose field has the pseudo header's sum: a frame from a local sender is never without it for whoever can't tell.
 /// Places beyond the frame change nothing.
-fn checksum_of(frame: &[u8], (start, field): (u16, u16)) -> Option<(usize, [u8; 2])> {
+fn checksum_of(frame: &[u8], start: u16, field: u16) -> Option<(usize, [u8; 2])> {
     let (start, field) = (usize::from(start), usize::from(start) + usize::from(field));
     if field + 2 > frame.len() {
         return None;

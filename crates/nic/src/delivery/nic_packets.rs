@@ -107,7 +107,7 @@ pub(crate) fn pass_to_host(function: &mut Function, connection: u32, sender: &Se
         match packet.stored {
             Stored::Buffer(packet, _) => host.show(packet, placed.as_slice()),
             Stored::Header { hop_limit, hash } => {
-                host.write_anew(&packet.header, sender, (source, hop_limit), hash);
+                host.write_anew(&packet.header, sender, source, hop_limit, hash);
             }
         }
     }
@@ -181,15 +181,14 @@ impl Host<'_> {
         true
     }
 
-    /// Queues a packet that is in its buffer of so many bytes.
+    /// Queues a packet, which is in its buffer.
     pub(super) fn queue_packet(
         &mut self,
         connection: u32,
         header: Header,
-        (packet, whole): (Packet, u32),
+        stored: Stored,
         placed: &[Placed],
     ) {
-        let stored = Stored::Buffer(packet, whole);
         self.put(connection, NicPacket { header, stored }, placed);
     }
 
@@ -204,8 +203,8 @@ impl Host<'_> {
         placed.copy_from_slice(parts);
         self.nic_packets.redeem(placed.len() as u32);
         let packet = session.packet(placed.len() as u16, 0);
-        let packet = (packet, session.buffer.len);
-        self.queue_packet(connection, session.header(), packet, placed);
+        let stored = Stored::Buffer(packet, session.buffer.len);
+        self.queue_packet(connection, session.header(), stored, placed);
     }
 
     /// Whether the queue of NIC packets has room for one more; that it has none is counted.
@@ -269,7 +268,8 @@ impl Host<'_> {
         &mut self,
         header: &Header,
         sender: &Sender<'_>,
-        (own, hop_limit): (MacAddr, u8),
+        own: MacAddr,
+        hop_limit: u8,
         hash: u32,
     ) {
         let Some(buffer) = self.take_buffer(MAX_TCP_HEADERS_LEN as u32) else {

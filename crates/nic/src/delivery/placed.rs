@@ -121,7 +121,7 @@ impl Host<'_> {
         if written.is_some() {
             let (context, processed) = (Some(delivered.context), delivered.processed);
             let attached = &delivered.attached;
-            self.begin_or_emit(segment, (own, stored), context, processed, attached);
+            self.begin_or_emit(segment, own, stored, context, processed, attached);
         }
     }
 

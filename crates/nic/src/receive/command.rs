@@ -39,13 +39,7 @@ fn insert(
     }
     let contexts = &mut offloads.contexts;
     contexts.check_free(function.id, command.context)?;
-    let named = (command.context, hash);
-    let context = contexts.create_receive(
-        function.id,
-        named,
-        (command.tcpsn, &command.layers),
-        &function.resources,
-    )?;
+    let context = contexts.create_receive(function.id, command, hash, &function.resources)?;
     let tags = u32::from(context.tags);
     if tags > function.tags_left {
         contexts.destroy_receive(function.id, &context);

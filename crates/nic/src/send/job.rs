@@ -251,8 +251,8 @@ impl Job {
             return Ok(None);
         }
         let head = usize::from(self.send.header_len);
-        let memory = (env.gather, env.regions);
-        let lent = BorrowedPayload::take(&mut self.cursor, memory, (queue, head, len))?;
+        let cursor = &mut self.cursor;
+        let lent = BorrowedPayload::take(cursor, env.gather, env.regions, queue, head, len)?;
         if lent.is_some() {
             env.counters.pcie_payload_tx += u64::from(len);
         }

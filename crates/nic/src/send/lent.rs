@@ -26,8 +26,11 @@ impl BorrowedPayload {
     /// When they are not in registered memory.
     pub(crate) fn take(
         cursor: &mut Cursor,
-        (gather, regions): (&Gather, &DeviceRegions),
-        (queue, head, len): (usize, usize, u32),
+        gather: &Gather,
+        regions: &DeviceRegions,
+        queue: usize,
+        head: usize,
+        len: u32,
     ) -> Result<Option<BorrowedPayload>, ErrorCode> {
         let (start, mut end, mut left) = (*cursor, *cursor, len);
         for _ in 0..MAX_SLICES {

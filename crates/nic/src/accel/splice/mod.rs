@@ -121,7 +121,8 @@ impl Splices {
     pub(super) fn handle_segment(
         &mut self,
         env: &mut AccelEnv<'_>,
-        (slot, side): (Slot, Side),
+        slot: Slot,
+        side: Side,
         segment: &Segment<'_>,
     ) -> Handled {
         let now = self.milliseconds(env.now);

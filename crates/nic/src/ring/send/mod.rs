@@ -3,7 +3,7 @@
 //! A slot is 192 bytes: 64 of descriptor, and 128 in which the host writes the packet's headers, or
 //! what a command carries. Slices that do not fit follow in continuation slots.
 //!
-//! [`layout`](super::layout) has the fields.
+//! [`layout`] has the fields.
 
 mod producer;
 
