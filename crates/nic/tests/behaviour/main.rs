@@ -5,6 +5,7 @@ mod corpus;
 mod detach;
 mod every_protocol;
 mod handoff;
+mod layers;
 mod nic_packets;
 mod nvme;
 mod receive;
