@@ -94,7 +94,7 @@
 //! | run it, sleep, put it under an event loop of another kind | [`runtime::Runtime`] |
 //! | connect, listen, read, write, close | [`Stack`], [`Event`], [`ListenOptions`] |
 //! | put TLS on a connection | [`Stack::start_tls`], [`TlsRole`], [`Offload`]; configurations from [`handshake`] |
-//! | send files and memory without a copy, read in place | [`Stack::send_slices`], [`memory`], [`Stack::read_chunk`] |
+//! | send files and memory without a copy, read in place | [`Stack::send_slices`], [`memory`], [`Stack::read_chunk`], [`Stack::read_chunks`] |
 //! | get HTTP content that the NIC decompresses, have what is received searched for patterns | [`http`], [`pattern`] |
 //! | read and write blocks, or serve them | [`nvme::initiator`], [`nvme::target`], [`nvme::store`] |
 //! | have the NIC open, close, join or run connections | [`Accel`], [`Stack::splice`], [`handoff`] |
@@ -175,8 +175,9 @@ pub use events::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceRe
 pub use handoff::{Handoff, HandoffRefused};
 pub use info::{Holder, SocketInfo};
 pub use meter::{Component, Meter, read_cycles};
-pub use socket::ReadChunk;
+
 pub use stack::Stack;
+pub use stream::{ReadChunk, ReadChunks};
 pub use tls::{Offload, OffloadState, TlsInfo, TlsRole};
 
 // What programs name in calls of this crate, at the versions that it was built with.

@@ -28,6 +28,7 @@ mod resync;
 pub mod tls;
 #[cfg(feature = "toy")]
 pub mod toy;
+mod unacknowledged;
 mod walker;
 mod windows;
 

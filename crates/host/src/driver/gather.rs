@@ -47,12 +47,13 @@ impl Driver {
             if full {
                 return;
             }
-            if !append_bounded(slices, payload.slice(offset, bytes), MAX_SEND_SLICES) {
-                full = true;
-                return;
-            }
-            run.len += bytes;
-            run.mutable |= payload.mutable;
+            payload.slices(offset, bytes, |slice| {
+                full = full || !append_bounded(slices, slice, MAX_SEND_SLICES);
+                if !full {
+                    run.len += slice.len;
+                    run.mutable |= payload.mutable;
+                }
+            });
         });
         run.unwrap_or(Run {
             len: 0,
@@ -79,7 +80,7 @@ impl Driver {
         if inner_len > 0 {
             let known = messages.inner_prefix(&message, &mut |tcpsn, len| {
                 inner_len -= queue.slices(tcpsn, len, |payload, offset, len| {
-                    append(prefix, payload.slice(offset, len));
+                    payload.slices(offset, len, |slice| append(prefix, slice));
                 });
             });
             if !known || inner_len > 0 {
@@ -87,7 +88,7 @@ impl Driver {
             }
         }
         let covered = queue.slices(message.start, recovery.prefix, |payload, offset, len| {
-            append(prefix, payload.slice(offset, len));
+            payload.slices(offset, len, |slice| append(prefix, slice));
         });
         if covered != recovery.prefix {
             return Err(Stopped::NoMessage(resume));

@@ -5,6 +5,7 @@
 //! stack's own in a bounded queue.
 
 mod accel;
+mod framed;
 mod frames;
 mod gather;
 mod offloaded;
@@ -33,8 +34,9 @@ use crate::counters::Counters;
 use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
 pub(crate) use accel::{HOP_LIMIT, Posted};
+pub(crate) use framed::{FrameLayout, Framed};
 pub(crate) use frames::Frame;
-pub(crate) use payload::Payload;
+pub(crate) use payload::{Part, Payload};
 pub(crate) use receive::{Delivered, FrameInfo, Received, Supply};
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;

@@ -67,7 +67,8 @@ impl Driver {
         let mut flags = SendFlags::CHECKSUM;
         if run.mutable {
             flags = flags.union(SendFlags::MUTABLE_SOURCE);
-            let mut sources = self.gather.iter();
+            let own = self.arena.region_id();
+            let mut sources = self.gather.iter().filter(|slice| slice.region != own);
             if sources.any(|slice| self.regions.is_faulted(slice.region)) {
                 return Err(Stopped::SourceGone(seq));
             }

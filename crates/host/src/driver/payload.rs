@@ -1,8 +1,11 @@
 //! Payload of a send queue: where the bytes are, and whether the NIC must transform them.
 
+use std::ops::Range;
+
 use nic::ring::{ContextId, Slice};
 use tcp::Chunk;
 
+use super::framed::Framed;
 use crate::memory::Buffer;
 
 /// A run of bytes of one connection's stream.
@@ -24,6 +27,36 @@ enum Source {
     Buffer(Buffer),
     /// Registered memory of the application's.
     Region(Slice),
+    /// Registered memory of the application's as the content of messages.
+    Framed(Framed),
+}
+
+/// Bytes of a payload that lie together.
+#[derive(Debug)]
+pub(crate) enum Part<'a> {
+    /// Bytes of the stack's own arena.
+    Buffer(&'a Buffer, Range<u32>),
+    /// Registered memory of the application's.
+    Region(Slice),
+}
+
+impl<'a> Part<'a> {
+    /// Where they are.
+    #[inline]
+    pub fn slice(&self) -> Slice {
+        match self {
+            Self::Buffer(buffer, range) => buffer.subslice(range.start, range.end - range.start),
+            Self::Region(slice) => *slice,
+        }
+    }
+
+    /// The bytes, if they are of the arena.
+    pub fn as_bytes(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Buffer(buffer, range) => Some(&buffer[range.start as usize..range.end as usize]),
+            Self::Region(_) => None,
+        }
+    }
 }
 
 impl Payload {
@@ -62,19 +95,21 @@ impl Payload {
         }
     }
 
-    /// The registered memory that this holds, if it is not of the arena.
-    pub fn as_region(&self) -> Option<Slice> {
-        match self.source {
-            Source::Region(slice) => Some(slice),
-            Source::Buffer(_) => None,
+    /// Messages around registered memory, which is sent in place.
+    pub fn framed(framed: Framed, context: ContextId) -> Self {
+        Self {
+            source: Source::Framed(framed),
+            context: Some(context),
+            mutable: true,
         }
     }
 
-    /// The bytes, if they are of the arena.
-    pub fn as_buffer(&self) -> Option<&Buffer> {
+    /// The registered memory that this holds, if it holds any.
+    pub fn as_region(&self) -> Option<Slice> {
         match &self.source {
-            Source::Buffer(buffer) => Some(buffer),
-            Source::Region(_) => None,
+            Source::Region(slice) => Some(*slice),
+            Source::Framed(framed) => framed.content(),
+            Source::Buffer(_) => None,
         }
     }
 
@@ -82,21 +117,35 @@ impl Payload {
     pub fn as_buffer_mut(&mut self) -> Option<&mut Buffer> {
         match &mut self.source {
             Source::Buffer(buffer) => Some(buffer),
-            Source::Region(_) => None,
+            Source::Region(_) | Source::Framed(_) => None,
         }
     }
 
-    /// Where a part of the bytes is.
-    #[inline]
-    pub fn slice(&self, offset: u32, len: u32) -> Slice {
+    /// Calls `each` with the parts of `len` bytes from `offset` on that lie together, in order.
+    pub fn parts<'a>(&'a self, offset: u32, len: u32, mut each: impl FnMut(Part<'a>)) {
         match &self.source {
-            Source::Buffer(buffer) => buffer.subslice(offset, len),
-            Source::Region(slice) => Slice {
-                offset: slice.offset + u64::from(offset),
-                len,
-                ..*slice
-            },
+            Source::Buffer(buffer) => each(Part::Buffer(buffer, offset..offset + len)),
+            Source::Region(slice) => each(Part::Region(part_of(*slice, offset, len))),
+            Source::Framed(framed) => framed.parts(offset, len, each),
         }
+    }
+
+    /// As [`parts`](Self::parts), with where these are.
+    #[inline]
+    pub fn slices(&self, offset: u32, len: u32, mut each: impl FnMut(Slice)) {
+        match &self.source {
+            Source::Buffer(buffer) => each(buffer.subslice(offset, len)),
+            Source::Region(slice) => each(part_of(*slice, offset, len)),
+            Source::Framed(framed) => framed.slices(offset, len, each),
+        }
+    }
+}
+
+fn part_of(slice: Slice, offset: u32, len: u32) -> Slice {
+    Slice {
+        offset: slice.offset + u64::from(offset),
+        len,
+        ..slice
     }
 }
 
@@ -106,6 +155,7 @@ impl Chunk for Payload {
         match &self.source {
             Source::Buffer(buffer) => buffer.len() as u32,
             Source::Region(slice) => slice.len,
+            Source::Framed(framed) => framed.len(),
         }
     }
 
@@ -121,6 +171,7 @@ impl Chunk for Payload {
                 slice.len = at;
                 Source::Region(rest)
             }
+            Source::Framed(framed) => Source::Framed(framed.split_off(at)),
         };
         Self {
             source,

@@ -60,7 +60,7 @@ impl PduStream {
         let has_failed = std::mem::replace(&mut shadow.failed, true);
         for pdu in self.sending.writer.pdus() {
             if pdu.start.at_or_after(self.sending.digested) {
-                self.make_digest(pdu, Some(&self.sending.spans), out.send, out.driver)?;
+                self.make_digest(&pdu, Some(&self.sending.spans), out.send, out.driver)?;
                 self.count(HostEvent::TxMessagesTakenBack, out.counters);
             }
         }
@@ -100,11 +100,11 @@ impl PduStream {
         runs(spans, pdu.start, most, |tcpsn, len| {
             send.slices(tcpsn, len, |payload, offset, len| {
                 // What is not in a buffer is data, behind the header.
-                if let Some(buffer) = payload.as_buffer() {
-                    let bytes = &buffer[offset as usize..(offset + len) as usize];
+                payload.parts(offset, len, |part| {
+                    let bytes = part.as_bytes().unwrap_or_default();
                     front[held..held + bytes.len()].copy_from_slice(bytes);
                     held += bytes.len();
-                }
+                });
             });
         });
         self.layout_of_sent(&front[..held])
@@ -154,21 +154,20 @@ fn digest_of_queued(
     let mut gone = None;
     runs(spans, start, left, |tcpsn, len| {
         left -= send.slices(tcpsn, len, |payload, offset, len| {
-            let slice = payload.slice(offset, len);
-            let bytes = match payload.as_buffer() {
-                Some(buffer) => {
-                    let range = offset as usize..(offset + len) as usize;
-                    Some(Input::Own(&buffer[range]))
+            payload.parts(offset, len, |part| {
+                let slice = part.slice();
+                let bytes = match part.as_bytes() {
+                    Some(bytes) => Some(Input::Own(bytes)),
+                    None => driver.regions.view(slice).map(Input::Shared),
+                };
+                match bytes {
+                    Some(bytes) => digest.update(bytes),
+                    None => gone = Some(slice),
                 }
-                None => driver.regions.view(slice).map(Input::Shared),
-            };
-            match bytes {
-                Some(bytes) => digest.update(bytes),
-                None => gone = Some(slice),
-            }
-            if payload.as_buffer().is_none() && driver.regions.is_faulted(slice.region) {
-                gone = Some(slice);
-            }
+                if driver.regions.is_faulted(slice.region) {
+                    gone = Some(slice);
+                }
+            });
         });
     });
     if let Some(slice) = gone {

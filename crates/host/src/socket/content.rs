@@ -14,7 +14,7 @@ use crate::layer5::{ContentFront, ContentReader, Refused};
 use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::pattern::Target;
-use crate::stream::Stream;
+use crate::stream::{ReadChunks, Stream};
 use crate::tls::{Taken, Tls};
 use crate::{CloseReason, SocketId};
 
@@ -111,6 +111,45 @@ impl Socket {
         };
         Read {
             content,
+            consumed,
+            failed,
+        }
+    }
+
+    /// All content that is there, as it lies in memory; what is searched comes chunk by chunk.
+    pub fn read_all_in_place(
+        &mut self,
+        now: Instant,
+        device: &mut Device,
+        chunks: &mut ReadChunks,
+    ) -> Read<usize> {
+        let (mut consumed, mut failed) = (0, None);
+        if self.is_scanned() {
+            let read = self.read_content_in_place(now, device);
+            let chunk = read.content.into_iter();
+            chunk.for_each(|chunk| chunks.push(chunk));
+            (consumed, failed) = (read.consumed, read.failed);
+        } else {
+            match &self.tls {
+                Tls::None => {
+                    while let Some(chunk) = self.stream.take_front(u32::MAX) {
+                        consumed += chunk.len() as u32;
+                        chunks.push(chunk);
+                    }
+                }
+                Tls::Handshake(_) => {}
+                Tls::Open(_) => {
+                    device.meter.switch(Component::L5);
+                    let (session, stream, mut out) = self.parts(now, device);
+                    failed = session.and_then(|session| {
+                        session.read_chunks(stream, chunks, &mut consumed, &mut out)
+                    });
+                    device.meter.switch(Component::Tcp);
+                }
+            }
+        }
+        Read {
+            content: chunks.bytes(),
             consumed,
             failed,
         }

@@ -31,7 +31,6 @@ pub(crate) use content::Read;
 pub(crate) use noted::Noted;
 pub(crate) use owner::{OffloadedConnection, Owner, Phase, PostedRequests, Recover};
 pub(crate) use owner::{SplicePart, TeardownPhase};
-pub use recv::ReadChunk;
 pub(crate) use send::LEAST_SEND_BUFFER;
 pub(crate) use state::{Membership, ReceiveSide, SendSide};
 pub(crate) use table::Sockets;

@@ -1,35 +1,8 @@
 //! Reading.
 
-use std::ops::Deref;
-
 use super::{Noted, ReceiveSide, Socket};
 use crate::events::EventKinds;
-use crate::memory::Buffer;
 use crate::{CloseReason, SocketError};
-
-/// Received bytes in place, in a buffer that goes back to the stack's memory when this is dropped, on any thread.
-#[derive(Debug)]
-pub struct ReadChunk(Buffer);
-
-impl ReadChunk {
-    pub(crate) fn new(buffer: Buffer) -> Self {
-        Self(buffer)
-    }
-}
-
-impl Deref for ReadChunk {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl AsRef<[u8]> for ReadChunk {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
 
 /// What reads of a stream of PDUs, and writes to it, are told.
 const ONLY_PDUS: SocketError =

@@ -1,5 +1,7 @@
 //! What a socket has received.
 
+mod chunks;
+mod run;
 mod segment;
 
 use std::collections::VecDeque;
@@ -12,6 +14,9 @@ use wire::SeqNum;
 use crate::driver::{Driver, InUse};
 use crate::memory::Buffer;
 
+pub use chunks::{ReadChunk, ReadChunks};
+pub(crate) use run::Run;
+use run::Walked;
 pub(crate) use segment::{Placed, RxStatus, Segment};
 
 /// Received bytes: in order and not yet consumed, and out of order.
@@ -233,6 +238,36 @@ impl Stream {
         self.start += len;
         self.len -= len;
         Some(taken)
+    }
+
+    /// The front of the stream as far as this context has decrypted it, to be walked.
+    #[inline]
+    pub fn run(&self, context: ContextTag) -> Run<'_> {
+        Run::new(&self.segments, context)
+    }
+
+    /// Consumes what was walked of a [run](Self::run): the buffers go to where their content was given.
+    #[inline]
+    pub fn take_walked(&mut self, walked: Walked, chunks: &mut ReadChunks) {
+        let mut left = walked.len;
+        for _ in 0..walked.segments {
+            left -= self.take_into(u32::MAX, chunks);
+        }
+        if walked.shares_last {
+            self.take_into(left, chunks);
+        } else if left > 0 {
+            self.drop_front(left);
+        }
+    }
+
+    #[inline]
+    fn take_into(&mut self, most: u32, chunks: &mut ReadChunks) -> u32 {
+        let Some(buffer) = self.take_front(most) else {
+            return 0;
+        };
+        let len = buffer.len() as u32;
+        chunks.put(buffer);
+        len
     }
 
     /// Gives `len` bytes from `offset` on as the pieces that they came in, wherever the NIC has put them. They must be there.

@@ -1,12 +1,13 @@
 //! Records around content that lies in several places.
 
-use l5p::tls::{ContentType, Layout};
+use l5p::tls::{ContentType, Layout, MAX_HEADER, MAX_TRAILER};
 use nic::ring::{ContextId, Slice};
 use shared::Input;
 
 use super::session::Session;
-use crate::driver::{InUse, Payload};
+use crate::driver::{FrameLayout, Framed, InUse, Payload};
 use crate::layer5::{Outgoing, Refused, Spans};
+use crate::memory::SizeClass;
 
 /// A part of what is written.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,11 @@ pub(crate) enum Content<'a> {
 
 /// Pieces of one record's content at most, so that one descriptor can name a whole record.
 const PIECES: usize = 24;
+
+/// Records framed together at most: what is around them is given back together.
+const MAX_RUN: u32 = 256;
+const _: () =
+    assert!(MAX_RUN as usize * (MAX_HEADER + MAX_TRAILER) <= SizeClass::Large.bytes() as usize);
 
 /// Bytes that lie together.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +53,13 @@ impl<'a> Record<'a> {
     }
 }
 
+/// The contents of records of one length, in registered memory that lies together.
+struct Run {
+    slice: Slice,
+    records: u32,
+}
+
 /// What is still to be written.
-#[derive(Clone, Copy)]
 struct Cursor<'a> {
     parts: &'a [Content<'a>],
     /// The slice of the first part that is next.
@@ -78,11 +89,7 @@ impl Session {
         if !out.driver.has_memory_for(around + copied) {
             return Err(Refused::NoMemory);
         }
-        let mut cursor = Cursor {
-            parts,
-            slice: 0,
-            offset: 0,
-        };
+        let mut cursor = Cursor::new(parts);
         let is_slices = |part: &Content<'_>| matches!(part, Content::Slices(_)) && part.len() > 0;
         let has_slices = parts.iter().any(is_slices);
         while let Some(record) = cursor.take(most) {
@@ -102,6 +109,81 @@ impl Session {
             }
         }
         Ok(len as usize)
+    }
+
+    /// Writes registered memory as application data, in place where the NIC encrypts. Answers how many bytes.
+    pub fn write_slices(
+        &mut self,
+        slices: &[Slice],
+        space: u32,
+        out: &mut Outgoing<'_>,
+    ) -> Result<usize, Refused> {
+        self.update_worn_key(out);
+        let end = out.send.end() + space;
+        let most = self.writer.max_plaintext() as u32;
+        let full = self.writer.record_len(most as usize) as u32;
+        let parts = [Content::Slices(slices)];
+        let mut cursor = Cursor::new(&parts);
+        let mut written = 0;
+        while out.send.end().before(end) {
+            let records = out.send.end().distance_to(end).div_ceil(full).min(MAX_RUN);
+            let run = self.tx.context.and_then(|context| {
+                let contents = cursor.take_run(most, records)?;
+                Some((context, contents))
+            });
+            let done = match run {
+                Some((context, contents)) => self.frame_run(context, contents, out),
+                None => {
+                    let Some(record) = cursor.take(most) else {
+                        break;
+                    };
+                    let done = match self.tx.context {
+                        Some(context) => self.frame_record(context, &record, true, out),
+                        None => self.seal_record(&record, out),
+                    };
+                    done.map(|()| record.len)
+                }
+            };
+            match done {
+                Ok(bytes) => written += bytes as usize,
+                Err(refused @ Refused::SourceGone(_)) => return Err(refused),
+                Err(refused) if written == 0 => return Err(refused),
+                Err(_) => break,
+            }
+        }
+        Ok(written)
+    }
+
+    /// Frames records of one length for the NIC, around contents that lie together: one piece of the send queue carries them all.
+    /// Answers how many bytes of content they have.
+    fn frame_run(
+        &mut self,
+        context: ContextId,
+        contents: Run,
+        out: &mut Outgoing<'_>,
+    ) -> Result<u32, Refused> {
+        let content = contents.slice.len / contents.records;
+        let kind = ContentType::APPLICATION_DATA;
+        let first = self.writer.record_layout(kind, content as usize);
+        let layout = FrameLayout {
+            header: first.header().len() as u8,
+            trailer: first.trailer().len() as u8,
+            content: content as u16,
+        };
+        let around = contents.records * layout.around();
+        let mut around = out.driver.take_tail(around).ok_or(Refused::NoMemory)?;
+        let layouts = self.writer.record_layouts(kind, content as usize);
+        let each = around.chunks_exact_mut(layout.around() as usize);
+        for (around, layout) in each.zip(layouts) {
+            around.copy_from_slice(layout.around());
+        }
+        out.driver.regions.take(contents.slice);
+        let framed = Framed::new(contents.slice, around, layout);
+        let len = framed.len();
+        let start = out.send.push(Payload::framed(framed, context));
+        self.commit(start, content as usize, contents.records, out);
+        out.tcp.queue(out.now, len);
+        Ok(contents.slice.len)
     }
 
     /// Frames a record for the NIC, which must prove that it sends nothing else again if it depends on memory that others may
@@ -143,10 +225,8 @@ impl Session {
         buffer[filled..].copy_from_slice(trailer);
         out.send
             .push(Payload::buffer(buffer, Some(context), mutable));
-        self.writer.commit(start, record.len as usize);
+        self.commit(start, record.len as usize, 1, out);
         out.tcp.queue(out.now, start.distance_to(out.send.end()));
-        out.counters.tls_tx_records_device += 1;
-        self.stats.sent += 1;
         Ok(())
     }
 
@@ -214,6 +294,40 @@ impl<'a> Piece<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    fn new(parts: &'a [Content<'a>]) -> Self {
+        Self {
+            parts,
+            slice: 0,
+            offset: 0,
+        }
+    }
+
+    /// Takes the contents of the next records, at most `records` of them, if they are `most` bytes each and lie together, or if
+    /// less than that is left and lies together.
+    fn take_run(&mut self, most: u32, records: u32) -> Option<Run> {
+        let [Content::Slices(slices), others @ ..] = self.parts else {
+            return None;
+        };
+        let slice = *slices.get(self.slice)?;
+        let left = slice.len - self.offset;
+        let is_last = others.is_empty() && self.slice + 1 == slices.len();
+        let (records, len) = match left / most {
+            0 if is_last && left > 0 => (1, left),
+            0 => return None,
+            full => (full.min(records), full.min(records) * most),
+        };
+        let slice = Slice {
+            offset: slice.offset + u64::from(self.offset),
+            len,
+            ..slice
+        };
+        self.offset += len;
+        if len == left {
+            (self.slice, self.offset) = (self.slice + 1, 0);
+        }
+        Some(Run { slice, records })
+    }
+
     /// The content of the next record, at most `most` bytes. `None` when nothing is left.
     fn take(&mut self, most: u32) -> Option<Record<'a>> {
         let mut record = Record {

@@ -10,7 +10,7 @@ use wire::SeqNum;
 use super::session::Session;
 use crate::CloseReason;
 use crate::counters::Counters;
-use crate::driver::{Driver, Payload};
+use crate::driver::{Driver, Part, Payload};
 use crate::layer5::Fallback;
 
 impl Session {
@@ -37,18 +37,15 @@ impl Session {
         let (mut mutable, mut in_place) = (false, Vec::new());
         let end = record.start + record.len;
         send.slices(record.start, record.len, |payload, offset, len| {
-            let slice = payload.slice(offset, len);
             mutable |= payload.mutable;
-            match payload.as_buffer() {
-                Some(buffer) => {
-                    framed.extend_from_slice(&buffer[offset as usize..(offset + len) as usize])
-                }
-                None => {
+            payload.parts(offset, len, |part| match part {
+                Part::Buffer(..) => framed.extend_from_slice(part.as_bytes().unwrap_or_default()),
+                Part::Region(slice) => {
                     let bytes = driver.regions.view(slice).map(SharedSlice::to_vec);
                     framed.extend(bytes.unwrap_or_default());
                     in_place.push(slice);
                 }
-            }
+            });
         });
         if framed.len() != record.len as usize {
             return Fallback::Impossible(CloseReason::Device("a record's bytes are gone".into()));

@@ -9,6 +9,7 @@ mod info;
 mod open;
 mod receive;
 mod rekey;
+mod run;
 mod session;
 mod transmit;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use l5p::tls::{ContentType, HEADER_LEN};
+use l5p::tls::{ContentType, ContextTag, HEADER_LEN};
 use wire::SeqNum;
 
 use super::open::{Open, Outcome};
@@ -107,19 +107,12 @@ impl Session {
         out: &mut Outgoing<'_>,
     ) -> Result<Option<Buffer>, CloseReason> {
         loop {
-            if let Some(open) = self.opened.front_mut() {
-                stream.skip(open.skip);
-                let chunk = (open.content > 0)
-                    .then(|| stream.take_front(open.content))
-                    .flatten();
-                self.settle(
-                    chunk.as_ref().map_or(0, |chunk| chunk.len() as u32),
-                    stream,
-                    consumed,
-                );
-                if chunk.is_some() {
-                    return Ok(chunk);
+            while let Some(taken) = self.take_opened(stream, consumed) {
+                if taken.is_some() {
+                    return Ok(taken);
                 }
+            }
+            if self.open_decrypted(stream, out) {
                 continue;
             }
             match self.open_next(stream, None, consumed, out) {
@@ -128,6 +121,24 @@ impl Session {
                 Outcome::Failed(reason) => return Err(reason),
             }
         }
+    }
+
+    /// Takes content of the record that was opened first, as far as it lies together; that may be nothing. `None` when no record is open.
+    pub(super) fn take_opened(
+        &mut self,
+        stream: &mut Stream,
+        consumed: &mut u32,
+    ) -> Option<Option<Buffer>> {
+        let open = self.opened.front()?;
+        let content = open.content;
+        stream.skip(open.skip);
+        let chunk = match content {
+            0 => None,
+            content => stream.take_front(content),
+        };
+        let taken = chunk.as_ref().map_or(0, |chunk| chunk.len() as u32);
+        self.settle(taken, stream, consumed);
+        Some(chunk)
     }
 
     /// Gives content to `take` as it lies at the stream's front, until all is taken that has come or `take` takes less than there is.
@@ -246,19 +257,12 @@ impl Session {
         out: &mut Outgoing<'_>,
         take: impl FnOnce(&Range<usize>) -> bool,
     ) -> Option<(usize, Range<usize>)> {
-        let context = self.reader.agreed()?;
-        if self.peer_closed || self.failed.is_some() || !self.replaced_keys.is_empty() {
-            return None;
-        }
+        let context = self.agreed_context()?;
         let mut header = [0; HEADER_LEN];
         if stream.peek(0, &mut header) < HEADER_LEN {
             return None;
         }
-        let len = match self.last_header {
-            (last, len) if last == header => len,
-            _ => self.reader.next_len(&header).ok()??,
-        };
-        self.last_header = (header, len);
+        let len = self.record_len(&header)?;
         if !stream.is_decrypted(len as u32, context) {
             return None;
         }
@@ -270,6 +274,25 @@ impl Session {
         if stream.peek(self.reader.type_offset(len) as u32, &mut kind) == 0 {
             return None;
         }
+        self.pass_decrypted(stream.start(), len, kind[0])?;
+        self.stats.full += 1;
+        out.counters.tls_rx_records_full += 1;
+        if self.rx.questions > 0 {
+            self.answer_resyncs(out.driver);
+        }
+        Some((len, content))
+    }
+
+    /// The context that is known to number the next record as we do, unless that must be looked at closely all the same.
+    #[inline]
+    pub(super) fn agreed_context(&self) -> Option<ContextTag> {
+        let is_usual = !self.peer_closed && self.failed.is_none() && self.replaced_keys.is_empty();
+        self.reader.agreed().filter(|_| is_usual)
+    }
+
+    /// Passes the record of `len` bytes at `start`, which that context has decrypted, if its type is application data.
+    #[inline]
+    pub(super) fn pass_decrypted(&mut self, start: SeqNum, len: usize, kind: u8) -> Option<()> {
         if let Some(post_handshake) = &mut self.post_handshake {
             let index = self.reader.record_index();
             post_handshake
@@ -278,15 +301,22 @@ impl Session {
         }
         if self.rx.questions > 0 {
             // Else no question comes: the NIC loses its way only where it leaves bytes as they came.
-            self.reader.note_record(stream.start());
+            self.reader.note_record(start);
         }
-        self.reader.open_decrypted(len, kind[0])?;
-        self.stats.full += 1;
-        out.counters.tls_rx_records_full += 1;
-        if self.rx.questions > 0 {
-            self.answer_resyncs(out.driver);
+        self.reader.open_decrypted(len, kind).map(drop)
+    }
+
+    /// Length of the record that begins with `header`, if it may come here.
+    #[inline]
+    pub(super) fn record_len(&mut self, header: &[u8; HEADER_LEN]) -> Option<usize> {
+        match &self.last_header {
+            (last, len) if last == header => Some(*len),
+            _ => {
+                let len = self.reader.next_len(header).ok()??;
+                self.last_header = (*header, len);
+                Some(len)
+            }
         }
-        Some((len, content))
     }
 
     /// Accounts for `taken` bytes of the first open record's content, which were consumed with what was before them; the

@@ -4,7 +4,7 @@ use nic::ring::{ContextId, ErrorCode};
 use wire::SeqNum;
 
 use super::Transport;
-use crate::driver::Place;
+use crate::driver::{Part, Place};
 use crate::{CloseReason, SocketId};
 
 /// Most bytes around a position that are looked at: no TLS record is longer, with all around it.
@@ -94,9 +94,10 @@ impl Transport {
             socket
                 .send
                 .slices(tcpsn, left.min(MAX_RECORD), |payload, offset, len| {
-                    if source.is_none() && payload.as_region().is_some() && len > 0 {
-                        source = Some(payload.slice(offset, len));
-                    }
+                    payload.parts(offset, len, |part| match part {
+                        Part::Region(slice) if source.is_none() => source = Some(slice),
+                        Part::Region(_) | Part::Buffer(..) => {}
+                    });
                 });
         }
         match source {

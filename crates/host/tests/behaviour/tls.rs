@@ -6,7 +6,7 @@ use handshake::Options;
 use l5p::tls::{Alert, Algorithm, Version};
 
 use crate::pair::{CLIENT, Connected as _, SERVER, hosts, lossy, options, roles, v4};
-use host::{CloseReason, Offload, SocketError, TlsRole};
+use host::{CloseReason, Offload, ReadChunks, SocketError, TlsRole};
 use sim::{Fate, Suite};
 use testkit::pattern;
 
@@ -214,7 +214,10 @@ fn a_client_that_does_not_trust_the_server_says_so() {
 
 #[test]
 fn records_in_place_are_read_as_they_were_written() {
-    for mode in MODES {
+    let all_at_once = [false, true];
+    let cases = MODES.into_iter();
+    for (mode, at_once) in cases.flat_map(|mode| all_at_once.map(|at_once| (mode, at_once))) {
+        let mut chunks = ReadChunks::default();
         let mut pair = hosts();
         let (client, server) = pair.secured(&Options::default(), [mode; 2]);
         let data = pattern(500_000);
@@ -222,7 +225,12 @@ fn records_in_place_are_read_as_they_were_written() {
         assert!(pair.run_until(Duration::from_secs(60), |pair| {
             let now = pair.now();
             written += pair.write(SERVER, server, &data[written..]);
-            while let Ok(Some(chunk)) = pair.stack(CLIENT).read_chunk(now, client) {
+            let stack = pair.stack(CLIENT);
+            if at_once && stack.read_chunks(now, client, &mut chunks).is_ok() {
+                let taken = chunks.iter();
+                taken.for_each(|chunk| received.extend_from_slice(chunk));
+            }
+            while !at_once && let Ok(Some(chunk)) = stack.read_chunk(now, client) {
                 received.extend_from_slice(&chunk);
             }
             received.len() == data.len()

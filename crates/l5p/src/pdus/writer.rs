@@ -1,10 +1,9 @@
 //! The sending side of a connection: remembers where PDUs begin.
 
-use std::collections::VecDeque;
-
 use wire::SeqNum;
 
 use crate::MsgState;
+use crate::unacknowledged::Unacknowledged;
 
 #[cfg(test)]
 mod tests;
@@ -13,11 +12,10 @@ mod tests;
 ///
 /// A NIC that makes data digests may need all of a PDU again to make its digest again (NVMeTCP offload, "The Offload Tx Design"), so its data must stay until
 /// then. Positions are counted in bytes of the stream that carries the PDUs: TCP's sequence numbers, or bytes of plaintext
-/// under TLS. It costs some 10 cycles per PDU, and 5 per level of a binary search to find one.
+/// under TLS.
 #[derive(Debug)]
 pub struct Writer {
-    /// In stream order.
-    pdus: VecDeque<MsgState>,
+    pdus: Unacknowledged,
     /// Number of the next PDU.
     index: u64,
 }
@@ -27,7 +25,7 @@ impl Writer {
     #[must_use]
     pub fn new(index: u64) -> Writer {
         Writer {
-            pdus: VecDeque::new(),
+            pdus: Unacknowledged::default(),
             index,
         }
     }
@@ -35,18 +33,13 @@ impl Writer {
     /// Registers a PDU of `len` bytes that begins at `start`, directly after the one before it or further on.
     #[inline]
     pub fn push(&mut self, start: SeqNum, len: u32) -> MsgState {
-        debug_assert!(
-            self.pdus
-                .back()
-                .is_none_or(|last| (last.start + last.len).at_or_before(start))
-        );
         let pdu = MsgState {
             start,
             len,
             index: self.index,
             epoch: 0,
         };
-        self.pdus.push_back(pdu);
+        self.pdus.push(pdu, 1);
         self.index = self.index.wrapping_add(1);
         pdu
     }
@@ -55,32 +48,20 @@ impl Writer {
     /// acknowledged or was never registered.
     #[must_use]
     pub fn message_state(&self, position: SeqNum) -> Option<MsgState> {
-        let after = self
-            .pdus
-            .partition_point(|pdu| pdu.start.at_or_before(position));
-        let pdu = self.pdus.get(after.checked_sub(1)?)?;
-        position.is_within(pdu.start, pdu.len).then_some(*pdu)
+        self.pdus.message(position)
     }
 
     /// Forgets the PDUs of which TCP has acknowledged the last byte.
     #[inline]
     pub fn acknowledged(&mut self, una: SeqNum) {
-        while let Some(pdu) = self.pdus.front()
-            && (pdu.start + pdu.len).at_or_before(una)
-        {
-            self.pdus.pop_front();
-        }
+        self.pdus.acknowledged(una);
     }
 
     /// Up to where payload memory may be released when TCP has acknowledged all before `una`: the start of the PDU that `una` is
     /// inside of, else `una` itself.
     #[must_use]
     pub fn release_point(&self, una: SeqNum) -> SeqNum {
-        match self.pdus.front() {
-            Some(first) if una.before(first.start + first.len) => una.min(first.start),
-            Some(_) => self.message_state(una).map_or(una, |pdu| pdu.start),
-            None => una,
-        }
+        self.pdus.release_point(una)
     }
 
     /// Number of the next PDU.
@@ -96,7 +77,7 @@ impl Writer {
     }
 
     /// The PDUs registered, in stream order.
-    pub fn pdus(&self) -> impl Iterator<Item = &MsgState> {
+    pub fn pdus(&self) -> impl Iterator<Item = MsgState> {
         self.pdus.iter()
     }
 }

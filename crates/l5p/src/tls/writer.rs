@@ -9,6 +9,7 @@ use wire::tls::{ContentType, RecordHeader, VERSION_TLS12};
 
 use super::framing::Framing;
 use super::{CryptoInfo, Direction, Engine, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT, Version};
+use crate::unacknowledged::Unacknowledged;
 use crate::{Layer5, MsgState};
 
 #[cfg(test)]
@@ -29,25 +30,29 @@ const KEY_UPDATE_AFTER: u64 = 1 << 24;
 /// What surrounds a record's content on the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// Header and, for AES-GCM in TLS 1.2, the explicit nonce.
-    pub header: [u8; MAX_HEADER],
-    /// How many bytes of `header` count.
-    pub header_len: u8,
-    /// In TLS 1.3 the inner content type and padding, then the dummy integrity check value.
-    pub trailer: [u8; MAX_TRAILER],
-    /// How many bytes of `trailer` count.
-    pub trailer_len: u8,
+    /// Header and explicit nonce, then inner content type, padding and the dummy of the integrity check value.
+    bytes: [u8; MAX_HEADER + MAX_TRAILER],
+    header_len: u8,
+    trailer_len: u8,
 }
 
 impl Layout {
-    /// The bytes before the content.
+    /// The bytes before the content: the header and, for AES-GCM in TLS 1.2, the explicit nonce.
+    #[inline]
     pub fn header(&self) -> &[u8] {
-        &self.header[..usize::from(self.header_len)]
+        &self.bytes[..usize::from(self.header_len)]
     }
 
-    /// The bytes after the content.
+    /// The bytes after the content: in TLS 1.3 the inner content type and padding, then the dummy integrity check value.
+    #[inline]
     pub fn trailer(&self) -> &[u8] {
-        &self.trailer[..usize::from(self.trailer_len)]
+        &self.around()[usize::from(self.header_len)..]
+    }
+
+    /// [Header](Self::header) and [trailer](Self::trailer), one behind the other.
+    #[inline]
+    pub fn around(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.header_len) + usize::from(self.trailer_len)]
     }
 }
 
@@ -70,8 +75,8 @@ pub struct Writer {
     padding_block: u8,
     /// The explicit nonce of record 0, when they are counted.
     first_nonce: Option<u64>,
-    /// Committed and not wholly acknowledged, in stream order.
-    records: VecDeque<MsgState>,
+    /// Those that were committed.
+    records: Unacknowledged,
     /// Those of `records` and the current one, which is last.
     epochs: VecDeque<Epoch>,
 }
@@ -100,7 +105,7 @@ impl Writer {
             max_plaintext: MAX_PLAINTEXT,
             padding_block: 1,
             first_nonce: None,
-            records: VecDeque::new(),
+            records: Unacknowledged::default(),
             epochs,
         }
     }
@@ -155,15 +160,14 @@ impl Writer {
         let header_len = self.framing.body();
         let trailer_len = self.trailer_len(plaintext_len);
         let mut layout = Layout {
-            header: [0; MAX_HEADER],
+            bytes: [0; MAX_HEADER + MAX_TRAILER],
             header_len: header_len as u8,
-            trailer: [0; MAX_TRAILER],
             trailer_len: trailer_len as u8,
         };
         let outer_type = match self.framing.version {
             Version::Tls12 => content_type,
             Version::Tls13 => {
-                layout.trailer[0] = content_type.0;
+                layout.bytes[header_len] = content_type.0;
                 ContentType::APPLICATION_DATA
             }
         };
@@ -172,34 +176,59 @@ impl Writer {
             version: VERSION_TLS12,
             length: (header_len - HEADER_LEN + plaintext_len + trailer_len) as u16,
         }
-        .emit(&mut layout.header);
-        if header_len > HEADER_LEN {
-            let explicit = match self.first_nonce {
-                Some(first) => first.wrapping_add(self.sequence).to_be_bytes(),
-                None => Framing::explicit_nonce(&self.current().info.iv, self.sequence),
-            };
-            layout.header[HEADER_LEN..header_len].copy_from_slice(&explicit);
-        }
+        .emit(&mut layout.bytes);
+        self.number(&mut layout, self.sequence);
         layout
+    }
+
+    /// The bytes around the contents of the next records, of which each has as many bytes of content.
+    ///
+    /// # Panics
+    /// When `plaintext_len` exceeds [`max_plaintext`](Self::max_plaintext).
+    pub fn record_layouts(
+        &self,
+        content_type: ContentType,
+        plaintext_len: usize,
+    ) -> impl Iterator<Item = Layout> {
+        let first = self.record_layout(content_type, plaintext_len);
+        (self.sequence..).map(move |sequence| {
+            let mut layout = first;
+            self.number(&mut layout, sequence);
+            layout
+        })
+    }
+
+    /// Puts the explicit nonce of record `sequence` into a layout, if there is one.
+    #[inline]
+    fn number(&self, layout: &mut Layout, sequence: u64) {
+        let nonce = &mut layout.bytes[HEADER_LEN..usize::from(layout.header_len)];
+        if !nonce.is_empty() {
+            let explicit = match self.first_nonce {
+                Some(first) => first.wrapping_add(sequence).to_be_bytes(),
+                None => Framing::explicit_nonce(&self.current().info.iv, sequence),
+            };
+            nonce.copy_from_slice(&explicit);
+        }
     }
 
     /// Registers the record laid out last: it begins at `start`, directly after the one committed
     /// before it or further on. Returns its state.
     pub fn commit(&mut self, start: SeqNum, plaintext_len: usize) -> MsgState {
-        let record = MsgState {
+        self.commit_run(start, plaintext_len, 1)
+    }
+
+    /// Registers `count` records, at least one, of `plaintext_len` bytes of content each, one directly behind the other. Returns the
+    /// first one's state.
+    pub fn commit_run(&mut self, start: SeqNum, plaintext_len: usize, count: u32) -> MsgState {
+        let first = MsgState {
             start,
             len: self.record_len(plaintext_len) as u32,
             index: self.sequence,
             epoch: self.current().id,
         };
-        debug_assert!(
-            self.records
-                .back()
-                .is_none_or(|last| (last.start + last.len).at_or_before(start))
-        );
-        self.records.push_back(record);
-        self.sequence += 1;
-        record
+        self.records.push(first, count);
+        self.sequence += u64::from(count);
+        first
     }
 
     /// Encrypts one record with the bytes of `input` as its content, in one pass, to the front of
@@ -240,24 +269,16 @@ impl Writer {
     /// The record that the byte at `tcpsn` belongs to; `None` when it is wholly acknowledged, was
     /// never committed, or lies before the offload began.
     pub fn message_state(&self, tcpsn: SeqNum) -> Option<MsgState> {
-        let after = self
-            .records
-            .partition_point(|record| record.start.at_or_before(tcpsn));
-        let record = self.records.get(after.checked_sub(1)?)?;
-        tcpsn.is_within(record.start, record.len).then_some(*record)
+        self.records.message(tcpsn)
     }
 
     /// Forgets the records of which TCP has acknowledged the last byte, and keys that none needs.
     pub fn acknowledged(&mut self, una: SeqNum) {
-        while let Some(record) = self.records.front()
-            && (record.start + record.len).at_or_before(una)
-        {
-            self.records.pop_front();
-        }
+        self.records.acknowledged(una);
         if self.epochs.len() > 1 {
             let oldest = self
                 .records
-                .front()
+                .first()
                 .map_or(self.current().id, |record| record.epoch);
             while self.epochs[0].id != oldest {
                 self.epochs.pop_front();
@@ -268,21 +289,12 @@ impl Writer {
     /// Up to where payload memory may be released when TCP has acknowledged all before `una`: the
     /// start of the record that `una` is inside of, else `una` itself.
     pub fn release_point(&self, una: SeqNum) -> SeqNum {
-        match self.records.front() {
-            Some(first) if una.before(first.start + first.len) => una.min(first.start),
-            Some(_) => self.message_state(una).map_or(una, |record| record.start),
-            None => una,
-        }
+        self.records.release_point(una)
     }
 
-    /// Whether any record is registered.
+    /// Whether no record is registered.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
-    }
-
-    /// The records registered, in stream order.
-    pub fn records(&self) -> impl Iterator<Item = &MsgState> {
-        self.records.iter()
     }
 
     /// Encrypts in software what was framed for the NIC: the bytes of `record`, or its first so
@@ -341,7 +353,7 @@ impl Writer {
         assert_eq!(Framing::of(&info), self.framing, "a key update keeps them");
         let id = self.current().id.wrapping_add(1);
         self.sequence = info.sequence;
-        let keep_last = self.records.back().map(|record| record.epoch);
+        let keep_last = self.records.last().map(|record| record.epoch);
         if keep_last != Some(self.current().id) {
             self.epochs.pop_back();
         }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use super::ConnectionOffload;
 use crate::events::Source;
 use crate::meter::Component;
-use crate::socket::ReadChunk;
 use crate::socket::quasi::{Flag, Held, Quasi};
+use crate::stream::ReadChunk;
 use crate::{Event, SocketError, SocketId};
 
 impl Held {

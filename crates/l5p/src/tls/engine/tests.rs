@@ -114,8 +114,9 @@ proptest! {
         changed in any::<usize>(),
     ) {
         let info = info(pair, 3);
-        let body = usize::from(Writer::new(info.clone())
-            .record_layout(ContentType::APPLICATION_DATA, content.len()).header_len);
+        let layout = Writer::new(info.clone())
+            .record_layout(ContentType::APPLICATION_DATA, content.len());
+        let body = layout.header().len();
         let plain = framed(&info, std::slice::from_ref(&content));
         let stop = body + 1 + stop % (plain.len() - body);
         let digest = |stream: &[u8], cuts: &[u32]| {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use host::{Event, SocketError, SocketId, read_cycles};
+use host::{Event, ReadChunks, SocketError, SocketId, read_cycles};
 use nic::ring::RegionId;
 
 use super::source::Source;
@@ -217,6 +217,7 @@ impl Sender {
 struct Receiver {
     load: Load,
     buffer: Vec<u8>,
+    chunks: ReadChunks,
     finished: usize,
     verified: bool,
     until: u64,
@@ -227,6 +228,7 @@ impl Receiver {
         Self {
             load,
             buffer: vec![0; load.message.clamp(1 << 16, 1 << 18)],
+            chunks: ReadChunks::default(),
             finished: 0,
             verified: true,
             until: connections.ends[0].received + load.share,
@@ -272,28 +274,28 @@ impl Receiver {
         let mut aside = 0;
         loop {
             let before = *received;
-            let chunk;
             let read = if self.load.mode.zero_copy() {
-                chunk = stack.read_chunk(*now, socket);
-                match &chunk {
-                    Ok(chunk) => Ok(chunk.as_deref().unwrap_or_default()),
-                    Err(error) => Err(error.clone()),
-                }
+                stack.read_chunks(*now, socket, &mut self.chunks)
             } else {
-                let len = stack.read(*now, socket, &mut self.buffer);
-                len.map(|len| &self.buffer[..len])
+                stack.read(*now, socket, &mut self.buffer)
             };
-            match read {
-                Ok([]) => anyhow::bail!("the sender closed"),
-                Ok(bytes) => {
-                    let start = read_cycles();
-                    self.verified &= source.verify(number, *received, bytes);
-                    aside += read_cycles() - start;
-                    *received += bytes.len() as u64;
-                }
+            let len = match read {
+                Ok(0) => anyhow::bail!("the sender closed"),
+                Ok(len) => len,
                 Err(SocketError::WouldBlock) => return Ok(aside),
                 Err(error) => anyhow::bail!("a read failed: {error}"),
+            };
+            let start = read_cycles();
+            if self.load.mode.zero_copy() {
+                for chunk in self.chunks.iter() {
+                    self.verified &= source.verify(number, *received, chunk);
+                    *received += chunk.len() as u64;
+                }
+            } else {
+                self.verified &= source.verify(number, *received, &self.buffer[..len]);
+                *received += len as u64;
             }
+            aside += read_cycles() - start;
             if before < self.until && *received >= self.until {
                 self.finished += 1;
             }
