@@ -1,5 +1,6 @@
 //! The host's side of a send ring.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use l5p::Direction;
@@ -287,25 +288,29 @@ impl SendProducer {
             return Err(PostError::HeaderTooLong { len: header.len() });
         }
         let (inline, rest) = payload.split_at(payload.len().min(layout::Send::SLICES));
-        let mut send = layout::Send {
-            head: Head {
-                opcode: layout::Send::OPCODE,
-                flags: flags.0,
-                header_len: header.len() as u8,
-                slices: inline.len() as u8,
-                continuations: continuations(rest),
-                _0: 0,
-                mss,
-            },
-            context: ContextId::field(context),
-            payload_len: byte_count(payload),
-            ..FromZeros::new_zeroed()
+        // Each word is made whole: a load of what was just stored in parts waits for the stores.
+        let mut words = [0; SLOT_WORDS];
+        words[0] = transmute!(Head {
+            opcode: layout::Send::OPCODE,
+            flags: flags.0,
+            header_len: header.len() as u8,
+            slices: inline.len() as u8,
+            continuations: continuations(rest),
+            _0: 0,
+            mss,
+        });
+        const {
+            assert!(offset_of!(layout::Send, context) == 8);
+            assert!(offset_of!(layout::Send, payload_len) == 12);
+            assert!(offset_of!(layout::Send, header) == 64);
         };
-        for (to, slice) in send.slices.iter_mut().zip(inline) {
-            *to = (*slice).into();
+        words[1] = transmute!([ContextId::field(context), byte_count(payload)]);
+        put_slices(&mut words[layout::Send::FORM.slices.0..], inline);
+        for (word, bytes) in words[8..].iter_mut().zip(header.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(padded);
         }
-        send.header[..header.len()].copy_from_slice(header);
-        let words: [u64; SLOT_WORDS] = transmute!(send);
         let index = self.ring.next();
         self.ring.write(&words[..8 + header.len().div_ceil(8)]);
         self.write_continuations(rest);
