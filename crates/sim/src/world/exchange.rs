@@ -10,8 +10,10 @@ use nic::ring::{Region, RegionId};
 use super::{Host, World};
 use crate::Suite;
 
-/// Virtual time after which something that has not come about never will.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The most virtual time that a handshake takes.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// The most virtual time that a transfer takes.
+const TRANSFER_LIMIT: Duration = Duration::from_secs(600);
 
 impl World {
     /// Connects host 0 to host 1 at `port`; answers both ends, at rest.
@@ -38,7 +40,7 @@ impl World {
         let sender = self.stack(from).connect(now, address);
         let sender = sender.expect("a port to connect from is free");
         let mut receiver = None;
-        let done = self.run_until(PATIENCE, |world| {
+        let done = self.run_until(CONNECT_LIMIT, |world| {
             receiver = receiver.or_else(|| world.stack(to).accept(listener));
             receiver.is_some()
         });
@@ -109,7 +111,7 @@ impl World {
     ) -> Vec<u8> {
         let mut written = 0;
         let mut received = Vec::with_capacity(data.len());
-        let finished = self.run_until(PATIENCE, |world| {
+        let finished = self.run_until(TRANSFER_LIMIT, |world| {
             while written < data.len() {
                 match world.write(from, sender, &data[written..]) {
                     0 => break,
