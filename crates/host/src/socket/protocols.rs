@@ -155,6 +155,9 @@ impl Socket {
         data: PduData<'_>,
         device: &mut Device,
     ) -> Result<usize, Refused> {
+        if self.is_handshaking() {
+            return Ok(0);
+        }
         let Some(pdus) = &mut self.pdus else {
             return Ok(0);
         };

@@ -3,6 +3,7 @@
 mod contexts;
 mod digests;
 mod disks;
+mod features;
 mod layers;
 mod memory;
 mod pair;

@@ -59,3 +59,27 @@ fn a_socket_takes_little_memory() {
         size_of::<crate::tls::Session>()
     );
 }
+
+#[test]
+fn a_failed_session_that_is_closed_late_ends_although_its_peer_says_nothing() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connect();
+    let options = handshake::Options::default();
+    let certificate = handshake::Certificate::self_signed(["server.test".to_owned()]);
+    let certificate = certificate.expect("a certificate");
+    let config = handshake::server_config(certificate, &options).expect("a configuration");
+    let now = pair.now;
+    let role = crate::TlsRole::Server { config };
+    let started = (pair.stack(SERVER)).start_tls(now, server, role, crate::Offload::None);
+    started.expect("a connection without TLS");
+    // Application data where a ClientHello belongs.
+    let mut record = [0; 25];
+    record[..5].copy_from_slice(&[23, 3, 3, 0, 20]);
+    let sent = pair.stack(CLIENT).write(now, client, &record);
+    assert_eq!(sent, Ok(25));
+    pair.run_for(Duration::from_secs(10));
+    let now = pair.now;
+    pair.stack(SERVER).close(now, server).expect("closes");
+    pair.run_for(Duration::from_secs(600));
+    assert!(!pair.stack(SERVER).has_sockets());
+}

@@ -164,9 +164,10 @@ impl Transport {
         };
         let send_buffer = self.config.send_buffer;
         self.schedule.tell_readiness(id, socket, send_buffer);
+        // It may set a timer.
+        socket.stop_lingering(now);
         let deadline = socket.tcp.poll_timeout();
         self.schedule.timers.arm(id, &mut socket.armed, deadline);
-        socket.stop_lingering(now);
         let is_over =
             socket.tcp.state() == State::Closed && !socket.membership.is_in(Membership::READY);
         if is_over && socket.membership.leave(Membership::FLOW) {

@@ -90,7 +90,29 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadDescriptor {
     pub(crate) context: Option<ContextId>,
+    /// The rule, ticket, splice or resource of a descriptor that has no context.
+    pub(crate) subject: u32,
     pub(crate) error: ErrorCode,
+}
+
+impl BadDescriptor {
+    fn new(opcode: u8, words: &[u64; SLOT_WORDS], error: ErrorCode) -> BadDescriptor {
+        // All slots have their subject in one place; only some of them name a context there.
+        let field = layout::DestroyContext::of(words).context;
+        let (context, subject) = match opcode {
+            layout::InstallListener::OPCODE..=layout::ListenerCredit::OPCODE
+            | layout::LoadResource::OPCODE
+            | layout::UnloadResource::OPCODE => (None, field & 0xffff),
+            layout::Teardown::OPCODE..=layout::Unsplice::OPCODE => (None, field),
+            layout::Reinject::OPCODE..=layout::ToeResume::OPCODE => (None, 0),
+            _ => (ContextId::named(field), 0),
+        };
+        BadDescriptor {
+            context,
+            subject,
+            error,
+        }
+    }
 }
 
 /// What [`SendConsumer::take`] found.
@@ -167,11 +189,7 @@ impl SendConsumer {
             Ok(_) => u32::from(head.continuations),
             Err(_) => self.continuations_behind(head.continuations),
         };
-        let command = command.map_err(|error| BadDescriptor {
-            // Where most descriptors have one.
-            context: ContextId::named(layout::DestroyContext::of(&words).context),
-            error,
-        });
+        let command = command.map_err(|error| BadDescriptor::new(head.opcode, &words, error));
         if head.opcode == layout::CreateContext::OPCODE {
             // The keys stay neither in the ring nor here.
             self.ring.erase(PARAMETER_WORDS);
@@ -287,10 +305,16 @@ impl SendConsumer {
         behind.count() as u32
     }
 
-    /// Passes all that is published, unread.
+    /// Passes all that is published; erases the keys in it.
     pub(crate) fn skip(&mut self) {
-        let waiting = self.ring.available_now();
-        self.ring.advance(waiting);
+        for _ in 0..self.ring.available_now() {
+            let mut words = [0; 1];
+            self.ring.read(0, &mut words);
+            if words.as_bytes()[0] == layout::CreateContext::OPCODE {
+                self.ring.erase(PARAMETER_WORDS);
+            }
+            self.ring.advance(1);
+        }
     }
 
     /// Gives everything taken back to the host.

@@ -262,15 +262,20 @@ impl Job {
     /// The part that the next frame carries: a packet, or as many as the port takes at once.
     fn next_part(&self, config: &NicConfig, room: usize) -> Result<Part, ErrorCode> {
         let left = self.send.payload_len - self.done;
+        // What was transformed ahead leaves before anything else is transformed.
+        let ready = match self.ahead.len() {
+            0 => left,
+            ahead => ahead as u32,
+        };
         let packet = self.packet_payload();
         let header_len = usize::from(self.send.header_len);
-        let mut len = left.min(packet);
+        let mut len = ready.min(packet);
         // The port can only cut what it also checksums.
         if config.wire.tso && config.wire.checksum && left > packet {
             let most = (MAX_IP_PACKET + ethernet::HEADER_LEN)
                 .min(room)
                 .saturating_sub(header_len) as u32;
-            len = left.min(most - most % packet).max(len);
+            len = ready.min(most - most % packet).max(len);
         }
         Ok(Part {
             offset: self.done,

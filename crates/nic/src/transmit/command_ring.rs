@@ -80,7 +80,7 @@ pub(crate) fn next_command(
         }
         // The rest belongs on the send ring.
         Ok(_) => failed(None, SeqNum(0), ErrorCode::Unsupported),
-        Err(BadDescriptor { context, error }) => failed(context, SeqNum(0), error),
+        Err(BadDescriptor { context, error, .. }) => failed(context, SeqNum(0), error),
     }
 }
 

@@ -99,9 +99,11 @@ fn descriptor(
         error,
     };
     let command = match &taken.command {
-        Err(BadDescriptor { context, error }) => {
-            return Err(refuse((*context, SeqNum(0)), *error));
-        }
+        Err(BadDescriptor {
+            context,
+            subject,
+            error,
+        }) => return Err(refuse((*context, SeqNum(*subject)), *error)),
         Ok(Command::Send(send)) => {
             return self::send(offloads, function, queue, index, send, out).map(Some);
         }

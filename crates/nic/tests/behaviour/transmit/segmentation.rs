@@ -1,4 +1,5 @@
-use testkit::fixtures::{HOST, PEER, flow, flow_v6};
+use testkit::bare::CONTEXT;
+use testkit::fixtures::{HOST, PEER, aes_128_gcm, flow, flow_v6};
 use wire::SeqNum;
 use wire::checksum::Sum;
 use wire::packet;
@@ -122,4 +123,43 @@ fn other_frames_go_out_as_they_are() {
     assert_eq!(frames[0].0, [&header[..], &bytes].concat());
     assert_eq!(frames[1].0, header);
     assert_eq!(frames[0].1, nic::FrameMeta::default());
+}
+
+/// Packets that were transformed together leave as they are, although the next frame has room for more.
+#[test]
+fn a_frame_with_more_room_takes_no_more_than_was_transformed_with_it() {
+    let wire = WireCapabilities {
+        tso: true,
+        checksum: true,
+    };
+    let mut rig = on_wire(wire);
+    rig.create(SeqNum(1000), &Layers::of(&aes_128_gcm()));
+    let content = 12_000u16;
+    let mut record = vec![23, 3, 3];
+    record.extend((content + 17).to_be_bytes());
+    record.extend(vec![b'P'; usize::from(content)]);
+    record.push(23);
+    record.extend([0; 16]);
+    let two = [record.clone(), record].concat();
+    rig.host.memory.write(0, &two);
+    let payload = [rig.slice(0, two.len() as u32)];
+    let header = rig.header(SeqNum(1000), Flags::ACK);
+    rig.post(&SendDescriptor::Send {
+        header: &header,
+        mss: 1000,
+        context: Some(CONTEXT),
+        flags: SendFlags::CHECKSUM,
+        payload: &payload,
+    });
+    rig.host.publish();
+    let mut sent: Vec<u8> = Vec::new();
+    for room in [1500, 1500, 60_000, 60_000, 60_000, 60_000] {
+        let mut out = vec![0; room];
+        if let Some((len, _)) = rig.nic.poll_transmit(rig.now, &mut out) {
+            sent.extend(&out[header.len()..len]);
+        }
+    }
+    assert_eq!(sent.len(), two.len(), "{:?}", rig.host.codes());
+    let is_clear = sent.windows(8).any(|bytes| bytes == [b'P'; 8]);
+    assert!(!is_clear, "plaintext has left");
 }
