@@ -86,7 +86,7 @@ impl Counters {
     /// Bytes of all of them.
     pub const LEN: usize = size_of::<Counters>();
 
-    /// From now on [`counters`] gives these.
+    /// From now on [`counters()`] gives these.
     pub fn share(&'static self) {
         SHARED.store(std::ptr::from_ref(self).cast_mut(), Release);
     }

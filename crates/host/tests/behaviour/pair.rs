@@ -10,6 +10,7 @@ use l5p::tls::{Algorithm, Version};
 use nic::ring::{Region, RegionId, Slice};
 use rustls::pki_types::ServerName;
 use sim::{Fate, NodeConfig, WorldConfig};
+use wire::packet::{self, Class};
 
 pub use sim::World as Pair;
 
@@ -118,7 +119,7 @@ pub fn v6(at: usize) -> IpAddr {
     Pair::address(at, true)
 }
 
-/// Loses and delays frames of one side, the same at every run.
+/// Loses segments and delays frames of one side, the same at every run.
 pub fn lossy(
     sender: usize,
     loss: f64,
@@ -132,13 +133,17 @@ pub fn lossy(
         state ^= state << 17;
         (state >> 11) as f64 / (1u64 << 53) as f64
     };
-    move |from, _, _| {
+    move |from, _, frame| {
         if from != sender {
             return Fate::Pass;
         }
         let roll = chance();
         if roll < loss {
-            Fate::Drop
+            // Without an answer to three questions a neighbour is unreachable, and no connection comes about.
+            match packet::classify(frame) {
+                Class::Tcp(_) => Fate::Drop,
+                _ => Fate::Pass,
+            }
         } else if roll < loss + reorder {
             Fate::Late(Duration::from_micros(80))
         } else {

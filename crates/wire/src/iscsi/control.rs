@@ -17,9 +17,9 @@ fields! {
         immediate: bool = Bits(0, IMMEDIATE),
         /// The logical unit that a NOP-In named.
         lun: Lun = 8,
-        /// Initiator Task Tag; [`NO_TAG`] when no answer is asked for.
+        /// Initiator Task Tag; [`NO_TAG`](super::NO_TAG) when no answer is asked for.
         task_tag: u32 = 16,
-        /// Target Transfer Tag of the NOP-In that this answers; else [`NO_TAG`].
+        /// Target Transfer Tag of the NOP-In that this answers; else [`NO_TAG`](super::NO_TAG).
         transfer_tag: u32 = 20,
         /// CmdSN and ExpStatSN.
         numbers: RequestNumbers = 24,
@@ -36,9 +36,9 @@ fields! {
     pub struct NopIn {
         /// The logical unit, which the answer names too.
         lun: Lun = 8,
-        /// Initiator Task Tag of the NOP-Out that this answers; else [`NO_TAG`].
+        /// Initiator Task Tag of the NOP-Out that this answers; else [`NO_TAG`](super::NO_TAG).
         task_tag: u32 = 16,
-        /// Target Transfer Tag; [`NO_TAG`] when no answer is asked for.
+        /// Target Transfer Tag; [`NO_TAG`](super::NO_TAG) when no answer is asked for.
         transfer_tag: u32 = 20,
         /// StatSN, which counts in an answer only, ExpCmdSN and MaxCmdSN.
         numbers: ResponseNumbers = 24,
@@ -63,7 +63,7 @@ fields! {
         lun: Lun = 8,
         /// Initiator Task Tag.
         task_tag: u32 = 16,
-        /// Target Transfer Tag of the Text Response before; [`NO_TAG`] in the first request.
+        /// Target Transfer Tag of the Text Response before; [`NO_TAG`](super::NO_TAG) in the first request.
         transfer_tag: u32 = 20,
         /// CmdSN and ExpStatSN.
         numbers: RequestNumbers = 24,
@@ -86,7 +86,7 @@ fields! {
         lun: Lun = 8,
         /// Initiator Task Tag.
         task_tag: u32 = 16,
-        /// Target Transfer Tag, to be repeated in the next request; [`NO_TAG`] in the last response.
+        /// Target Transfer Tag, to be repeated in the next request; [`NO_TAG`](super::NO_TAG) in the last response.
         transfer_tag: u32 = 20,
         /// StatSN, ExpCmdSN and MaxCmdSN.
         numbers: ResponseNumbers = 24,

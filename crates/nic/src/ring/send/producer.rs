@@ -63,7 +63,7 @@ impl SendProducer {
         slots::<layout::RecoverContext>(slices)
     }
 
-    /// Slots taken by a [`ToeCommand::Send`] of so many slices; every other command for the TOE takes one.
+    /// Slots taken by a [`ToeCommand::Send`](toe::ToeCommand::Send) of so many slices; every other command for the TOE takes one.
     pub const fn slots_for_toe_send(slices: usize) -> u32 {
         slots::<layout::ToeSend>(slices)
     }
