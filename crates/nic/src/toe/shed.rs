@@ -10,21 +10,25 @@ use crate::switch::FunctionId;
 const AT_ONCE: usize = 16;
 
 impl Toe {
-    /// Connections above Soft_limit that are to go back to their hosts, with their functions: those of all functions that have had the most
-    /// packets of late, a few at a time.
-    pub(crate) fn above_soft_limit(
-        &self,
-        now: Instant,
-        may_leave: impl Fn(FunctionId) -> bool,
-    ) -> [Option<(u32, FunctionId)>; AT_ONCE] {
-        let count = match self.active_restore {
+    /// How many connections above Soft_limit are to go back to their hosts now: a few at a time.
+    #[inline]
+    pub(crate) fn above_soft_limit(&self) -> usize {
+        match self.active_restore {
             true => (self.room.excess() as usize).min(AT_ONCE),
             false => 0,
-        };
+        }
+    }
+
+    /// The connections that have had the most packets of late, so many and no more, with their functions.
+    pub(crate) fn busiest(
+        &self,
+        now: Instant,
+        count: usize,
+        may_leave: impl Fn(FunctionId) -> bool,
+    ) -> [Option<(u32, FunctionId)>; AT_ONCE] {
         // In descending order.
         let mut busiest = [None; AT_ONCE];
-        let candidates = self.table.iter().filter(|_| count > 0);
-        for (at, entry) in candidates {
+        for (at, entry) in self.table.iter() {
             let function = FunctionId(entry.function);
             if entry.phase != Phase::Running || !may_leave(function) {
                 continue;
