@@ -13,6 +13,11 @@ pub trait Chunk {
     /// Cuts the chunk at `at` (`0 < at < len`): `self` keeps the front, the rest is returned.
     fn split_off(&mut self, at: u32) -> Self;
 
+    /// How many pieces of memory its bytes from `offset` on lie in, `most` of them or fewer, and where in it these end.
+    fn pieces(&self, _offset: u32, _most: usize) -> (usize, u32) {
+        (1, self.len())
+    }
+
     /// No bytes in it.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -132,11 +137,23 @@ impl<T: Chunk> SendQueue<T> {
         self.chunks.is_empty()
     }
 
-    /// Where the `count`-th chunk begins behind the one that holds `seq`; the end of the queue if there are fewer.
+    /// Where the `count`-th [piece](Chunk::pieces) begins behind the one that holds `seq`, or the first one if none does; the end of the
+    /// queue if there are fewer. `count` is not 0.
     pub fn start_behind(&self, seq: SeqNum, count: usize) -> SeqNum {
-        let first = self.index_of(seq).unwrap_or(0);
-        let chunk = self.chunks.get(first + count);
-        chunk.map_or(self.end, |(start, _)| *start)
+        let (first, mut offset) = match self.index_of(seq) {
+            Some(first) => (first, self.chunks[first].0.distance_to(seq)),
+            None => (0, 0),
+        };
+        let mut left = count;
+        for (start, chunk) in self.chunks.range(first..) {
+            let (pieces, end) = chunk.pieces(offset, left);
+            left -= pieces;
+            if left == 0 || end < chunk.len() {
+                return *start + end;
+            }
+            offset = 0;
+        }
+        self.end
     }
 
     /// The chunks held with their positions.

@@ -109,6 +109,21 @@ impl Framed {
         });
     }
 
+    /// How many parts there are from `offset` on, `most` of them or fewer, and where these end.
+    pub fn pieces(&self, offset: u32, most: usize) -> (usize, u32) {
+        // A message has two.
+        let messages = most as u32 / 2 + 1;
+        let enough = messages.saturating_mul(self.layout.message());
+        let (mut pieces, mut end) = (0, offset);
+        self.walk(offset, enough.min(self.len() - offset), |_, _, len| {
+            if pieces < most {
+                pieces += 1;
+                end += len;
+            }
+        });
+        (pieces, end)
+    }
+
     #[inline]
     fn content_at(&self, at: u32, len: u32) -> Slice {
         Slice {

@@ -159,6 +159,13 @@ impl Chunk for Payload {
         }
     }
 
+    fn pieces(&self, offset: u32, most: usize) -> (usize, u32) {
+        match &self.source {
+            Source::Framed(framed) => framed.pieces(offset, most),
+            Source::Buffer(_) | Source::Region(_) => (1, self.len()),
+        }
+    }
+
     fn split_off(&mut self, at: u32) -> Self {
         let source = match &mut self.source {
             Source::Buffer(buffer) => Source::Buffer(buffer.split_off(at)),

@@ -93,6 +93,7 @@ impl Link {
     }
 
     /// The next thing to tell of connections.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<LinkEvent> {
         self.events.pop_front()
     }

@@ -61,29 +61,35 @@ impl ConnectionOffload {
     }
 
     /// Acts on what the transport tells of connections.
+    #[inline]
     pub fn handle_transport_events(&mut self) {
         while let Some(event) = self.transport.poll_event() {
-            match event {
-                TransportEvent::Established(id) => {
-                    if let Some(socket) = self.transport.sockets.get_mut(id) {
-                        let now = self.transport.last_poll;
-                        self.handoff.established(now, id, socket);
-                    }
+            self.handle_transport_event(event);
+        }
+    }
+
+    #[inline(never)]
+    fn handle_transport_event(&mut self, event: TransportEvent) {
+        match event {
+            TransportEvent::Established(id) => {
+                if let Some(socket) = self.transport.sockets.get_mut(id) {
+                    let now = self.transport.last_poll;
+                    self.handoff.established(now, id, socket);
                 }
-                TransportEvent::Unlisted { rule, listener } => {
-                    self.accel.rules.give_back(rule, Some(listener));
+            }
+            TransportEvent::Unlisted { rule, listener } => {
+                self.accel.rules.give_back(rule, Some(listener));
+            }
+            TransportEvent::Removed {
+                mut record,
+                offloaded,
+            } => {
+                if let Some(offloaded) = offloaded {
+                    let device = &mut self.transport.device;
+                    self.handoff
+                        .cancel(offloaded.toe, offloaded.phase(), device);
                 }
-                TransportEvent::Removed {
-                    mut record,
-                    offloaded,
-                } => {
-                    if let Some(offloaded) = offloaded {
-                        let device = &mut self.transport.device;
-                        self.handoff
-                            .cancel(offloaded.toe, offloaded.phase(), device);
-                    }
-                    self.handoff.left(&mut record);
-                }
+                self.handoff.left(&mut record);
             }
         }
     }

@@ -21,6 +21,7 @@ impl ConnectionOffload {
     }
 
     /// Does what is due on the link. Answers whether that was anything.
+    #[inline]
     pub fn poll_link(&mut self, now: Instant) -> bool {
         let transport = &mut self.transport;
         let progress = transport.link.poll(now, &mut transport.device);
@@ -29,24 +30,30 @@ impl ConnectionOffload {
     }
 
     /// Acts on what the link tells of connections.
+    #[inline]
     fn handle_link_events(&mut self, now: Instant) {
         while let Some(event) = self.transport.link.poll_event() {
-            match event {
-                LinkEvent::HopKnown(id) => {
-                    let transport = &mut self.transport;
-                    if let Some(socket) = transport.sockets.get_mut(id) {
-                        socket.membership.leave(Membership::AWAITS_HOP);
-                        transport.schedule.mark_ready(id, socket);
-                    }
+            self.handle_link_event(now, event);
+        }
+    }
+
+    #[inline(never)]
+    fn handle_link_event(&mut self, now: Instant, event: LinkEvent) {
+        match event {
+            LinkEvent::HopKnown(id) => {
+                let transport = &mut self.transport;
+                if let Some(socket) = transport.sockets.get_mut(id) {
+                    socket.membership.leave(Membership::AWAITS_HOP);
+                    transport.schedule.mark_ready(id, socket);
                 }
-                LinkEvent::HopUnreachable(id) => self.handle_hop_unreachable(now, id),
-                LinkEvent::HopTurnedAway(id) => self.lose_segments(now, id),
-                LinkEvent::PacketTooBig { quoted, mtu, mss } => {
-                    self.handle_packet_too_big(now, quoted, mtu, mss);
-                }
-                LinkEvent::Unreachable { quoted, reason } => {
-                    self.handle_unreachable(quoted, reason);
-                }
+            }
+            LinkEvent::HopUnreachable(id) => self.handle_hop_unreachable(now, id),
+            LinkEvent::HopTurnedAway(id) => self.lose_segments(now, id),
+            LinkEvent::PacketTooBig { quoted, mtu, mss } => {
+                self.handle_packet_too_big(now, quoted, mtu, mss);
+            }
+            LinkEvent::Unreachable { quoted, reason } => {
+                self.handle_unreachable(quoted, reason);
             }
         }
     }

@@ -101,6 +101,11 @@ proptest! {
             let len = 1 + range.1 % (piece.len() - from);
             let part = &expected[from as usize..(from + len) as usize];
             prop_assert_eq!(&places(piece, from, len)[..], part);
+            let mut ends = vec![from];
+            piece.slices(from, piece.len() - from, |slice| ends.push(ends[ends.len() - 1] + slice.len));
+            let most = 1 + range.1 as usize % 20;
+            let counted = most.min(ends.len() - 1);
+            prop_assert_eq!(piece.pieces(from, most), (counted, ends[counted]));
             let held: u64 = expected.iter().filter(|(region, _)| *region == 7).count() as u64;
             prop_assert_eq!(piece.content().map_or(0, |it| u64::from(it.len)), held);
             expected = others;

@@ -12,12 +12,17 @@ use crate::{CloseReason, Event, SocketId, SpliceEnd, SpliceHandle, SpliceRefused
 
 impl ConnectionOffload {
     /// Does what is due for splices; answers whether there was anything.
+    #[inline]
     pub fn poll_splices(&mut self, now: Instant) -> bool {
         if self.splices.len() == 0 {
             self.splices.draining.clear();
             self.splices.watch_at = None;
             return false;
         }
+        self.settle_splices(now)
+    }
+
+    fn settle_splices(&mut self, now: Instant) -> bool {
         let mut progress = self.stop_draining(now);
         let mut at = 0;
         while let Some(handle) = self.splices.posted.get(at).copied() {

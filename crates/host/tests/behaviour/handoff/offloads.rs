@@ -114,6 +114,19 @@ fn memory_that_others_may_change_is_proved_on_the_nic_too() {
 }
 
 #[test]
+fn records_of_a_file_wait_for_room_on_the_nic() {
+    let mut pair = hosts();
+    let (client, server) = pair.secured(&Options::default(), [Offload::Both; 2]);
+    hand_off(&mut pair, SERVER, server);
+    let data = pattern(4_000_000);
+    let id = pair.register(SERVER, region(&data), "file");
+    let slice = slice(id, 0, data.len() as u32);
+    assert!(send_all(&mut pair, server, client, &[slice]) == data);
+    assert_eq!(pair.counter(SERVER, "DriverErrors"), 0);
+    assert_eq!(holder(&mut pair, SERVER, server), Some(Holder::Nic));
+}
+
+#[test]
 fn a_session_may_begin_and_change_its_keys_on_a_connection_that_the_nic_runs() {
     let (version, algorithm) = (Version::Tls13, Algorithm::Aes128Gcm);
     let mut pair = hosts();
