@@ -9,7 +9,7 @@ peer4=10.77.0.3
 control=$scratch/control state=$scratch/state files=$scratch/files.sock client=$scratch/client.sock
 make_file large 8388608
 make_file small 1000
-make_file shrinks 8388608
+make_file shrinks 25165824
 make_file empty 0
 # Nothing but digits, so that any of it shows in a capture.
 seq -f '%063.0f' 1 131072 >"$scratch/root/digits"
