@@ -124,15 +124,17 @@ impl Bypass<'_> {
     /// Posts what was queued, as far as the NIC keeps as many pieces.
     #[inline]
     fn pass_on_data(&mut self, now: Instant, socket: &mut Socket) -> Result<(), Stopped> {
-        let limit = socket
-            .send
-            .start_behind(socket.tcp.snd_una(), MAX_TOE_SLICES);
         if let Some(hop) = socket.route.hop
             && self.link.neighbours.mac(hop, now).is_none()
         {
             // It is time to ask whether the next hop is still there.
             self.link.neighbours.resolve(now, socket.route.next_hop);
         }
+        if self.offloaded.posted == socket.send.end() {
+            return Ok(());
+        }
+        let snd_una = socket.tcp.snd_una();
+        let limit = socket.send.start_behind(snd_una, MAX_TOE_SLICES);
         while self.offloaded.posted.before(limit) {
             let most = self.offloaded.posted.distance_to(limit);
             let seq = self.offloaded.posted;
