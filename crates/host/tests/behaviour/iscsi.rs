@@ -71,6 +71,8 @@ struct Target {
     /// Reads that are not answered yet.
     held: Vec<ScsiCommand>,
     commands: usize,
+    /// By command.
+    refusals: HashMap<[u8; 16], u32>,
     /// The login is over behind the response in progress.
     has_ended_login: bool,
     asked_for_chap: bool,
@@ -134,6 +136,7 @@ impl Target {
             writes: HashMap::new(),
             held: Vec::new(),
             commands: 0,
+            refusals: HashMap::new(),
             has_ended_login: false,
             asked_for_chap: false,
             pings: 0,
@@ -348,10 +351,7 @@ impl Target {
 
     fn execute(&mut self, command: &ScsiCommand, data: &[u8]) {
         self.commands += 1;
-        let grumbles = self.style.grumbles;
-        // At random: none must be unlucky each time.
-        let number = (self.commands as u32).wrapping_mul(0x9e37_79b1) >> 16;
-        if grumbles.is_some_and(|every| (number as usize).is_multiple_of(every)) {
+        if self.refuses(command) {
             let mut sense = vec![0, 18, 0x70, 0, 6];
             sense.resize(20, 0);
             sense[14] = 0x29;
@@ -394,6 +394,18 @@ impl Target {
                 self.respond(command, 2, sense);
             }
         }
+    }
+
+    /// One of so many, and the same command fewer times than the client sends it.
+    fn refuses(&mut self, command: &ScsiCommand) -> bool {
+        let number = (self.commands as u32).wrapping_mul(0x9e37_79b1) >> 16;
+        let is_one = |every| (number as usize).is_multiple_of(every);
+        if !self.style.grumbles.is_some_and(is_one) {
+            return false;
+        }
+        let refusals = self.refusals.entry(command.cdb).or_default();
+        *refusals += 1;
+        *refusals <= 4
     }
 
     fn range(command: &ScsiCommand) -> std::ops::Range<usize> {

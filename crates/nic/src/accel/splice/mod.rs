@@ -160,7 +160,7 @@ impl Splices {
             }
         }
         let ends = match (verdict, pair.phase) {
-            (Verdict::Reset, Phase::Lingering { .. }) => Some(SpliceEnd::Finished),
+            (Verdict::Reset, _) if pair.is_over_by_reset(side) => Some(SpliceEnd::Finished),
             (Verdict::Reset, _) => Some(SpliceEnd::Reset { by: side }),
             (_, Phase::Draining { .. }) if pair.is_drained() => Some(SpliceEnd::TakenBack),
             (_, Phase::Open { .. }) if pair.is_finished() => {

@@ -173,6 +173,13 @@ impl Pair {
         self.halves.iter().all(Half::is_finished)
     }
 
+    /// A RST from the peer of `side` finds the other peer's connection in CLOSING, LAST-ACK or TIME-WAIT, and ends it in order
+    /// (RFC 9293 §3.10.7.4). So a peer answers a FIN that comes again when its TIME-WAIT is over.
+    pub(super) fn is_over_by_reset(&self, side: Side) -> bool {
+        let (half, other) = self.legs(side);
+        half.is_finished() && other.has(FIN)
+    }
+
     /// What was forwarded to the peer of `side` and is not acknowledged, in its connection's numbers.
     pub(super) fn sent_to(&self, side: Side) -> Range<SeqNum> {
         let (_, other) = self.legs(side);

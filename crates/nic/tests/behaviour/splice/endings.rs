@@ -89,6 +89,28 @@ fn a_fin_that_nobody_acknowledges_ends_nothing() {
     assert_eq!(rig.told(), []);
 }
 
+/// The ACK of the last FIN is lost until its sender's TIME-WAIT is over.
+#[test]
+fn a_reset_that_answers_the_last_fin_finishes_it() {
+    let mut rig = Rig::new();
+    rig.bring(A, 0, 0, FIN, b"to");
+    rig.bring(B, 0, 3, FIN, b"fro");
+    rig.pass(Duration::from_secs(60));
+    rig.bring(B, 0, 3, FIN, b"fro");
+    rig.bring(A, 3, 0, RST, b"");
+    let ended = ended(&rig.told());
+    assert_eq!((ended.reason, ended.bytes), (SpliceEnd::Finished, [2, 3]));
+}
+
+#[test]
+fn a_reset_before_the_other_fin_is_one() {
+    let mut rig = Rig::new();
+    rig.bring(A, 0, 0, FIN, b"to");
+    rig.bring(B, 0, 3, ACK, b"fro");
+    rig.bring(A, 3, 0, RST, b"");
+    assert_eq!(ended(&rig.told()).reason, SpliceEnd::Reset { by: side(A) });
+}
+
 #[test]
 fn a_reset_ends_it_for_both() {
     // At what is acknowledged, and at what was sent.
