@@ -6,6 +6,7 @@ use nic::ring::{HostFunction, SendDescriptor};
 use crate::StackConfig;
 use crate::counters::Counters;
 use crate::driver::{Driver, Frame, Posted, Supply};
+use crate::memory::{MemoryInfo, MemoryLevel};
 use crate::meter::Meter;
 
 /// One function of the NIC, and what everything that is done with it is counted in.
@@ -16,6 +17,8 @@ pub(crate) struct Device {
     pub meter: Meter,
     /// Memory to keep what is received.
     pub supply: Supply,
+    /// How short memory is.
+    pub level: MemoryLevel,
 }
 
 impl Device {
@@ -26,6 +29,24 @@ impl Device {
             counters: Counters::default(),
             meter: Meter::new(config.meter),
             supply: Supply::Plenty,
+            level: MemoryLevel::Free,
+        }
+    }
+
+    /// Has the NIC's receive buffers filled up, and looks how short memory is.
+    pub fn supply(&mut self) {
+        self.supply = self.driver.refill();
+        let (used, limit) = self.driver.arena().usage();
+        self.level = self.level.with(used, limit);
+    }
+
+    /// How short memory is, what is in use, what there is.
+    pub fn memory(&self) -> MemoryInfo {
+        let (used, limit) = self.driver.arena().usage();
+        MemoryInfo {
+            level: self.level,
+            limit,
+            used,
         }
     }
 

@@ -140,6 +140,17 @@ impl Arena {
         }
     }
 
+    /// Bytes in use, and how many there are.
+    pub fn usage(&self) -> (u64, u64) {
+        let pools = self.shared.pools.iter();
+        pools.fold((0, 0), |(used, all), pool| {
+            let bytes = u64::from(pool.block_bytes);
+            let blocks = pool.entries.len() as u64;
+            let free = u64::from(pool.free.load(Ordering::Relaxed)).min(blocks);
+            (used + bytes * (blocks - free), all + bytes * blocks)
+        })
+    }
+
     /// What is in use, by class.
     pub fn stats(&self) -> ArenaStats {
         ArenaStats {

@@ -8,11 +8,13 @@
 mod arena;
 mod blocks;
 mod file_cache;
+mod level;
 mod mapped;
 
 pub use arena::{Arena, ArenaLayout, ArenaStats, Buffer, LendError, PoolStats, SizeClass};
 pub use blocks::{Block, BlockPool};
 pub use file_cache::{FileCache, FileCacheStats, FileIdentity};
+pub use level::{MemoryClass, MemoryInfo, MemoryLevel};
 pub use mapped::{MapError, MappedFile};
 pub use rings::fault::{GuardError, MAX_GUARDED};
 

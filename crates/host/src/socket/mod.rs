@@ -22,6 +22,7 @@ use crate::driver::Payload;
 use crate::events::EventKinds;
 use crate::handoff::policy;
 use crate::link::Hop;
+use crate::memory::MemoryClass;
 use crate::pdus::PduStream;
 use crate::stream::Stream;
 use crate::tls::Tls;
@@ -66,6 +67,8 @@ pub(crate) struct Socket {
     pub sending: SendSide,
     /// What the handoff policy knows of it.
     pub record: policy::Record,
+    /// What memory it may have when that is short.
+    pub memory_class: MemoryClass,
     /// The application protocol that the TLS handshake agreed on.
     pub alpn: Option<Vec<u8>>,
 }
@@ -124,6 +127,7 @@ impl Socket {
             receive: ReceiveSide::Unanchored,
             sending: SendSide::Open,
             record: policy::Record::default(),
+            memory_class: MemoryClass::default(),
             alpn: None,
         }
     }

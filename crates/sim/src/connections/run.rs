@@ -494,7 +494,7 @@ impl<'a> Run<'a> {
             wrong: watch.wrong.clone(),
             resets: watch.resets.clone(),
             frames: watch.frames,
-            in_use: [0, 1].map(|node| world.stack_ref(node).memory().in_use()),
+            in_use: [0, 1].map(|node| world.stack_ref(node).arena_stats().in_use()),
             nic: [0, 1].map(|node| world.nic_counters(node).iter().collect()),
             host: [0, 1].map(|node| world.stack_ref(node).counters().collect()),
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use nic::ring::{Region, RegionId, Slice};
 use shared::SharedSliceMut;
 
-use crate::SocketError;
-use crate::memory::{ArenaStats, BlockPool};
+use crate::memory::{ArenaStats, BlockPool, MemoryClass, MemoryInfo};
 use crate::stack::Stack;
+use crate::{SocketError, SocketId};
 
 impl Stack {
     /// Zeroed memory that can be [registered](Self::register) with this NIC.
@@ -54,9 +54,27 @@ impl Stack {
         self.offload.transport.device.driver.regions.view_mut(slice)
     }
 
-    /// The stack's own memory: what is in use and what there is.
-    pub fn memory(&self) -> ArenaStats {
+    /// The stack's own memory for packets and payload: how short it is, what is in use, what it may have.
+    pub fn memory(&self) -> MemoryInfo {
+        self.offload.transport.device.memory()
+    }
+
+    /// The same by sizes of blocks.
+    pub fn arena_stats(&self) -> ArenaStats {
         self.offload.transport.device.driver.arena().stats()
+    }
+
+    /// Says what a connection is for, which decides what memory it may have when that is short.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound), and [`Spliced`](SocketError::Spliced).
+    pub fn set_memory_class(
+        &mut self,
+        id: SocketId,
+        class: MemoryClass,
+    ) -> Result<(), SocketError> {
+        self.owned(id)?.memory_class = class;
+        Ok(())
     }
 }
 

@@ -150,7 +150,7 @@ pub fn assert_all_given_back(pair: &mut Pair, before: [[u32; 4]; 2]) {
 
 /// Blocks of the arena that are in use, by class.
 pub fn in_use(pair: &mut Pair, at: usize) -> [u32; 4] {
-    let stats = pair.stack(at).memory();
+    let stats = pair.stack(at).arena_stats();
     std::array::from_fn(|class| {
         debug_assert_eq!(stats.pools[class].class, SizeClass::ALL[class]);
         stats.pools[class].in_use

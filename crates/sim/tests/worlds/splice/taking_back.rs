@@ -193,7 +193,7 @@ fn closing_a_spliced_socket_takes_the_splice_back_first() {
 fn memory_comes_back() {
     let mut world = world();
     world.run_for(Duration::from_secs(1));
-    let before = world.stack(PROXY).memory();
+    let before = world.stack(PROXY).arena_stats();
     for round in 0..8 {
         let joined = world.join();
         let splice = world.splice(&joined).expect("the NIC splices");
@@ -220,7 +220,7 @@ fn memory_comes_back() {
         world.run_for(Duration::from_secs(130));
     }
     assert_eq!(world.stack(PROXY).sockets().count(), 0);
-    let after = world.stack(PROXY).memory();
+    let after = world.stack(PROXY).arena_stats();
     for (after, before) in after.pools.iter().zip(&before.pools) {
         // Fewer when the NIC's rings are not filled up yet.
         assert!(after.in_use <= before.in_use, "{after:?} {before:?}");
