@@ -1,5 +1,7 @@
 //! The function as the parts of the stack share it: its driver, what is counted, cycles, and what memory for packets is left.
 
+use std::time::Instant;
+
 use nic::ring::toe::ToeCommand;
 use nic::ring::{HostFunction, SendDescriptor};
 
@@ -19,6 +21,8 @@ pub(crate) struct Device {
     pub supply: Supply,
     /// How short memory is.
     pub level: MemoryLevel,
+    /// When there was too little to receive into, last.
+    pub starved: Option<Instant>,
 }
 
 impl Device {
@@ -30,14 +34,18 @@ impl Device {
             meter: Meter::new(config.meter),
             supply: Supply::Plenty,
             level: MemoryLevel::Free,
+            starved: None,
         }
     }
 
     /// Has the NIC's receive buffers filled up, and looks how short memory is.
-    pub fn supply(&mut self) {
+    pub fn supply(&mut self, now: Instant) {
         self.supply = self.driver.refill();
         let (used, limit) = self.driver.arena().usage();
         self.level = self.level.with(used, limit);
+        if matches!(self.supply, Supply::Short { .. }) || self.level == MemoryLevel::Exhausted {
+            self.starved = Some(now);
+        }
     }
 
     /// How short memory is, what is in use, what there is.

@@ -152,6 +152,14 @@ pub enum CloseReason {
 }
 
 impl SocketError {
+    /// Whether this stack lacks something that it may have again later: memory, a port, a socket. It says nothing of the peer.
+    pub fn is_shortage(&self) -> bool {
+        matches!(
+            self,
+            Self::NoPort(_) | Self::TooManySockets(_) | Self::NoMemory(_)
+        )
+    }
+
     /// The kind that a socket of the operating system's would give.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -63,7 +63,7 @@ impl Stack {
         offload.handle_transport_events();
         let device = &mut offload.transport.device;
         device.meter.switch(Component::Driver);
-        device.supply();
+        device.supply(now);
         device.driver.publish();
         device.meter.switch(before);
         progress

@@ -201,14 +201,10 @@ impl Balancer {
         let Some(index) = pool.find(address) else {
             return false;
         };
-        let server = &mut pool.servers[index];
-        server.is_draining = drains;
+        pool.drain(index, drains, &mut self.parts.woken);
         if drains {
+            let server = &mut pool.servers[index];
             server.close_idle(now, now, stack, &mut self.parts.roles);
-        } else {
-            for _ in 0..pool.waiting() {
-                pool.wake(&mut self.parts.woken);
-            }
         }
         true
     }

@@ -10,8 +10,9 @@ use super::fault::Fault;
 use super::http::{Head, MAX_FIELDS, RequestTraits, Response, Upgrading, find_head};
 use super::keys::{Role, Roles, ServerKey, SessionKey};
 use super::leg::{Filled, Leg};
-use super::pool::{Pool, server};
+use super::pool::{Evidence, Pool};
 use super::proxy_protocol;
+use super::server::server;
 
 /// Bytes of the head of a check's response.
 const MOST_HEAD: usize = 16 * 1024;
@@ -42,6 +43,7 @@ pub struct Checker {
 struct Check {
     key: ServerKey,
     leg: Leg,
+    began: Instant,
     deadline: Instant,
     is_connected: bool,
     scanned: usize,
@@ -129,14 +131,13 @@ impl Checker {
         match server.connect(now, ground.stack, ground.roles, Role::Check(key)) {
             Ok(id) => self.running.push(Check {
                 key,
+                began: now,
                 deadline: now + server.health.config().time_out,
                 leg: check_leg(id, &server.config, server.health.config().probe.as_ref()),
                 is_connected: false,
                 scanned: 0,
             }),
-            Err(error) => {
-                judge(key, Err(Fault::Unreachable(error)), ground);
-            }
+            Err(error) => judge(key, now, Err(Fault::Unreachable(error)), ground),
         }
     }
 
@@ -249,14 +250,19 @@ fn conclude(check: Check, result: Result<(), Fault>, ground: &mut Ground<'_>) {
         Ok(()) => ground.stack.close(ground.now, id),
         Err(_) => ground.stack.abort(ground.now, id),
     };
-    judge(check.key, result, ground);
+    judge(check.key, check.began, result, ground);
 }
 
-fn judge(key: ServerKey, result: Result<(), Fault>, ground: &mut Ground<'_>) {
-    if result.is_err() {
-        server(ground.pools, key).counters.check_failures += 1;
+fn judge(key: ServerKey, began: Instant, result: Result<(), Fault>, ground: &mut Ground<'_>) {
+    let counters = &mut server(ground.pools, key).counters;
+    if let Err(fault) = &result {
+        if fault.is_ours(ground.stack, began) {
+            counters.checks_starved += 1;
+            return;
+        }
+        counters.check_failures += 1;
     }
     let at = (ground.now, key.server);
     let sockets = (&mut *ground.stack, &mut *ground.roles);
-    ground.pools[key.pool].judge(at, result, sockets, ground.woken);
+    ground.pools[key.pool].judge(at, (Evidence::Check, result), sockets, ground.woken);
 }

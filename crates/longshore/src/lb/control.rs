@@ -48,6 +48,7 @@ pub fn counters(balancer: &Balancer) -> impl Iterator<Item = CounterGroup> + '_ 
         let name = &pool.config.name;
         let state = PoolState {
             waiting: pool.waiting() as u64,
+            panic: pool.is_panicking.into(),
         };
         let whole = CounterGroup::new(
             &format!("pool {name}"),

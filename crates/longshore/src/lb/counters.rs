@@ -137,6 +137,8 @@ counters! {
     pub struct PoolState {
         /// Requests in the queue now.
         waiting,
+        /// 1 while so few backends are up that requests go to all of them.
+        panic,
     }
 }
 
@@ -157,6 +159,10 @@ counters! {
         queue_overflows,
         /// Requests refused because no backend was up.
         no_server,
+        /// Times that so few backends were up that requests went to all of them.
+        panics,
+        /// Requests sent while so few backends were up that they went to all of them.
+        panic_requests,
     }
 }
 
@@ -187,6 +193,8 @@ counters! {
         connect_failures,
         /// Connections to the backend that took too long to open.
         connect_timeouts,
+        /// Connections to the backend that failed for want of memory, ports or sockets here: no fault of the backend's.
+        connects_starved,
         /// Responses that were malformed, or broke off before their head was complete.
         response_failures,
         /// Responses that took too long to begin.
@@ -209,6 +217,8 @@ counters! {
         checks,
         /// Health checks that failed.
         check_failures,
+        /// Health checks without a result for want of memory, ports or sockets here.
+        checks_starved,
         /// Times that the backend went down.
         went_down,
         /// Times that the backend came up again.

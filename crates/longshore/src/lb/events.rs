@@ -8,7 +8,7 @@ use super::balancer::Balancer;
 use super::checker::News;
 use super::keys::Role;
 use super::parts::Frontend;
-use super::pool::server;
+use super::server::server;
 use super::session::{Fate, Session, Shared};
 
 impl Balancer {

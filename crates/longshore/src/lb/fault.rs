@@ -1,9 +1,9 @@
 //! What is wrong with a server: why its health check, or a request's connection to it, has failed.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use host::{CloseReason, SocketError};
+use host::{CloseReason, SocketError, Stack};
 
 /// What is wrong with a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,22 @@ pub enum Fault {
     Status(u16),
     /// The response is not HTTP.
     Malformed,
+}
+
+impl Fault {
+    /// Whether it says nothing of the server: this stack lacked something, or may have dropped the answer, `since` the
+    /// server was asked.
+    pub fn is_ours(&self, stack: &Stack, since: Instant) -> bool {
+        match self {
+            Fault::Unreachable(error) => error.is_shortage(),
+            Fault::ConnectTimeout(_)
+            | Fault::ResponseTimeout(_)
+            | Fault::Closed(CloseReason::TimedOut | CloseReason::Unreachable) => {
+                stack.was_starved_since(since)
+            }
+            Fault::Closed(_) | Fault::Status(_) | Fault::Malformed => false,
+        }
+    }
 }
 
 impl fmt::Display for Fault {

@@ -16,8 +16,10 @@ mod leg;
 mod parts;
 mod pool;
 mod proxy_protocol;
+mod queue;
 mod relay;
 mod route;
+mod server;
 mod session;
 mod sessions;
 #[cfg(test)]

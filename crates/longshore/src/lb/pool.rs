@@ -1,16 +1,18 @@
-//! A pool: its servers, which one is next, their idle connections, and the sessions that wait for one.
+//! A pool: its servers, which one is next, and the sessions that wait for one.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use host::{SocketError, SocketId, Stack};
+use host::{SocketId, Stack};
 
-use super::balance::{Candidate, Chooser, hash_of};
+use super::balance::{Candidate, Chooser};
 use super::config;
-use super::counters::{PoolCounters, ServerCounters};
+use super::counters::PoolCounters;
 use super::fault::Fault;
-use super::health::{Change, Health};
-use super::keys::{Role, Roles, ServerKey, SessionKey};
+use super::health::Change;
+use super::keys::{Roles, SessionKey};
+use super::queue::{Queue, Ticket};
+use super::server::Server;
 
 /// Backends that serve the same.
 #[derive(Debug)]
@@ -21,28 +23,10 @@ pub struct Pool {
     pub servers: Vec<Server>,
     /// What it has counted.
     pub counters: PoolCounters,
+    /// So few servers are up that requests go to all of them.
+    pub is_panicking: bool,
     chooser: Chooser,
-    queue: VecDeque<SessionKey>,
-}
-
-/// One backend.
-#[derive(Debug)]
-pub struct Server {
-    /// Its settings.
-    pub config: config::Backend,
-    /// Whether it is up.
-    pub health: Health,
-    /// What was wrong with it when it was last found to be down.
-    pub fault: Option<Fault>,
-    /// It gets no new requests.
-    pub is_draining: bool,
-    /// Sessions that use it.
-    pub active: u32,
-    /// What it has counted.
-    pub counters: ServerCounters,
-    /// The one used last at the end.
-    idle: VecDeque<(SocketId, Instant)>,
-    identity: u64,
+    queue: Queue,
 }
 
 /// Which server is to serve.
@@ -50,10 +34,19 @@ pub struct Server {
 pub enum Choice {
     /// This one.
     Server(usize),
-    /// All servers that are up have as many connections as they may have.
+    /// All servers that are up have as many connections as they may have, or others are before it.
     Busy,
     /// No server is up.
     Nobody,
+}
+
+/// What has found a server to be good or bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// A health check.
+    Check,
+    /// The connection of a request. It never takes the last server that is up.
+    Request,
 }
 
 impl Pool {
@@ -62,44 +55,39 @@ impl Pool {
         let servers = config.backends.iter().enumerate();
         Pool {
             servers: servers
-                .map(|(index, backend)| Server {
-                    config: backend.clone(),
-                    health: Health::new(now, config.health.clone(), index as u32),
-                    fault: None,
-                    is_draining: false,
-                    active: 0,
-                    counters: ServerCounters::default(),
-                    idle: VecDeque::new(),
-                    identity: hash_of(backend.address.to_string().as_bytes()),
-                })
+                .map(|(index, backend)| Server::new(now, backend.clone(), &config.health, index))
                 .collect(),
             counters: PoolCounters::default(),
             chooser: Chooser::new(config.balance, config.backends.len()),
-            queue: VecDeque::new(),
+            queue: Queue::default(),
+            is_panicking: false,
             config,
         }
     }
 
     /// Chooses a server, one that was not tried before if there is one. The choice counts as active from here on.
     pub fn choose(&mut self, key: u64, tried: &[usize]) -> Choice {
-        let mut usable = self
-            .servers
-            .iter()
-            .filter(|server| server.is_usable())
-            .peekable();
-        if usable.peek().is_none() {
-            return Choice::Nobody;
-        }
-        if usable.all(|server| server.active >= server.config.max_connections) {
+        let ahead = self.queue.ahead();
+        if ahead > 0 && self.has_usable() && self.room() <= ahead {
             return Choice::Busy;
         }
-        let candidates = self
-            .servers
-            .iter()
-            .enumerate()
-            .filter(|(_, server)| {
-                server.is_usable() && server.active < server.config.max_connections
-            })
+        self.pick(key, tried)
+    }
+
+    /// The same for a session that was called from the queue.
+    pub fn choose_for_called(&mut self, key: u64, tried: &[usize]) -> Choice {
+        self.queue.answer();
+        self.pick(key, tried)
+    }
+
+    fn pick(&mut self, key: u64, tried: &[usize]) -> Choice {
+        if !self.has_usable() {
+            return Choice::Nobody;
+        }
+        let servers = self.servers.iter().enumerate();
+        let is_panicking = self.is_panicking;
+        let candidates = servers
+            .filter(move |(_, server)| server.is_usable(is_panicking) && server.room() > 0)
             .map(|(index, server)| Candidate {
                 index,
                 weight: server.config.weight,
@@ -113,23 +101,42 @@ impl Pool {
             .chooser
             .choose(fresh, key)
             .or_else(|| self.chooser.choose(candidates, key));
-        match chosen {
-            Some(index) => {
-                self.servers[index].active += 1;
-                Choice::Server(index)
-            }
-            None => Choice::Nobody,
-        }
+        let Some(index) = chosen else {
+            return Choice::Busy;
+        };
+        self.servers[index].active += 1;
+        self.counters.panic_requests += u64::from(is_panicking);
+        Choice::Server(index)
+    }
+
+    /// Whether the server may get something new.
+    pub fn is_usable(&self, server: usize) -> bool {
+        self.servers[server].is_usable(self.is_panicking)
+    }
+
+    fn has_usable(&self) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|server| server.is_usable(self.is_panicking))
+    }
+
+    /// Requests that usable servers may get before all of them are busy.
+    fn room(&self) -> u64 {
+        let servers = self.servers.iter();
+        let usable = servers.filter(|server| server.is_usable(self.is_panicking));
+        usable.map(|server| u64::from(server.room())).sum()
     }
 
     /// Takes the result of a health check, or of a request's connection, and logs when the server goes down or comes up.
     pub fn judge(
         &mut self,
         (now, index): (Instant, usize),
-        result: Result<(), Fault>,
+        (evidence, result): (Evidence, Result<(), Fault>),
         (stack, roles): (&mut Stack, &mut Roles),
         woken: &mut VecDeque<SessionKey>,
     ) {
+        if evidence == Evidence::Request && result.is_err() && self.is_last_up(index) {
+            return;
+        }
         let name = &self.config.name;
         let server = &mut self.servers[index];
         let address = server.config.address;
@@ -145,48 +152,75 @@ impl Pool {
                 tracing::warn!("backend {name} {address} is up");
                 server.counters.went_up += 1;
                 server.fault = None;
-                for _ in 0..self.waiting() {
-                    self.wake(woken);
-                }
             }
-            _ => {}
+            _ => return,
         }
+        self.reassess(woken);
     }
 
-    /// A session no longer uses the server: the next one that waits may try again.
+    /// Whether no other server is up and takes requests.
+    fn is_last_up(&self, index: usize) -> bool {
+        let mut others = self.servers.iter().enumerate();
+        !others.any(|(other, server)| other != index && server.is_usable(false))
+    }
+
+    /// A server drains, or gets requests again.
+    pub fn drain(&mut self, server: usize, drains: bool, woken: &mut VecDeque<SessionKey>) {
+        self.servers[server].is_draining = drains;
+        self.reassess(woken);
+    }
+
+    /// Which servers get requests has changed: enough of them may be up again, or too few (Envoy's panic threshold), and
+    /// those who wait may find room.
+    fn reassess(&mut self, woken: &mut VecDeque<SessionKey>) {
+        let in_use = self.servers.iter().filter(|server| !server.is_draining);
+        let (all, up) = in_use.fold((0, 0), |(all, up), server| {
+            (all + 1, up + u32::from(server.health.is_up()))
+        });
+        let panics = up * 100 < self.config.panic_threshold * all;
+        if panics != self.is_panicking {
+            self.is_panicking = panics;
+            self.counters.panics += u64::from(panics);
+            let name = &self.config.name;
+            let whom = if panics { "all of them" } else { "these" };
+            tracing::warn!("pool {name}: {up} of {all} backends are up: requests go to {whom}");
+        }
+        self.wake(woken);
+    }
+
+    /// A session no longer uses the server.
     pub fn release(&mut self, server: usize, woken: &mut VecDeque<SessionKey>) {
         self.servers[server].active -= 1;
         self.wake(woken);
     }
 
-    /// Lets the first one who waits try again.
-    pub fn wake(&mut self, woken: &mut VecDeque<SessionKey>) {
-        if let Some(key) = self.queue.pop_front() {
-            woken.push_back(key);
+    /// Lets those who wait try again, as many as there is room for.
+    fn wake(&mut self, woken: &mut VecDeque<SessionKey>) {
+        if self.queue.len() > 0 {
+            let room = self.room();
+            self.queue.call(room, woken);
         }
     }
 
-    /// Queues a session; false if the queue is full. One that was woken and found no server goes to the front.
-    pub fn wait(&mut self, key: SessionKey, again: bool) -> bool {
-        if self.queue.len() >= self.config.queue && !again {
+    /// Queues a session; `None` if the queue is full.
+    pub fn wait(&mut self, key: SessionKey) -> Option<Ticket> {
+        if self.queue.len() >= self.config.queue {
             self.counters.queue_overflows += 1;
-            return false;
+            return None;
         }
-        if again {
-            self.queue.push_front(key);
-        } else {
-            self.counters.queued += 1;
-            self.queue.push_back(key);
-        }
-        true
+        self.counters.queued += 1;
+        Some(self.queue.enter(key))
     }
 
-    /// A session no longer waits. If it was woken already, the next one is woken.
+    /// Queues one again that was called and has found no server.
+    pub fn wait_on(&mut self, ticket: Ticket, key: SessionKey) {
+        self.queue.reenter(ticket, key);
+    }
+
+    /// A session that waits or was called wants no server any more.
     pub fn forget(&mut self, key: SessionKey, woken: &mut VecDeque<SessionKey>) {
-        match self.queue.iter().position(|waiting| *waiting == key) {
-            Some(at) => drop(self.queue.remove(at)),
-            None => self.wake(woken),
-        }
+        self.queue.leave(key, woken);
+        self.wake(woken);
     }
 
     /// Sessions that wait.
@@ -196,9 +230,10 @@ impl Pool {
 
     /// Keeps an idle connection; false if there are enough, or the server is down or draining.
     pub fn keep(&mut self, now: Instant, server: usize, id: SocketId) -> bool {
+        let is_usable = self.is_usable(server);
         let most = self.config.idle_connections;
         let server = &mut self.servers[server];
-        let has_room = server.idle.len() < most && server.is_usable();
+        let has_room = server.idle.len() < most && is_usable;
         if has_room {
             server.idle.push_back((id, now));
         }
@@ -211,62 +246,4 @@ impl Pool {
             .iter()
             .position(|server| server.config.address == address)
     }
-}
-
-impl Server {
-    /// It may get something new.
-    pub fn is_usable(&self) -> bool {
-        self.health.is_up() && !self.is_draining
-    }
-
-    /// An idle connection to use again: the one used last, which the server will close last.
-    pub fn take_idle(&mut self) -> Option<SocketId> {
-        self.idle.pop_back().map(|(id, _)| id)
-    }
-
-    /// Idle connections.
-    pub fn idle(&self) -> usize {
-        self.idle.len()
-    }
-
-    /// An idle connection ended, or received bytes that belong to no request.
-    pub fn drop_idle(&mut self, now: Instant, id: SocketId, stack: &mut Stack, roles: &mut Roles) {
-        self.idle.retain(|(idle, _)| *idle != id);
-        roles.clear(id);
-        let _ = stack.close(now, id);
-    }
-
-    /// Closes the idle connections that were not used since.
-    pub fn close_idle(
-        &mut self,
-        now: Instant,
-        unused_since: Instant,
-        stack: &mut Stack,
-        roles: &mut Roles,
-    ) {
-        while let Some((id, since)) = self.idle.front().copied()
-            && since <= unused_since
-        {
-            self.drop_idle(now, id, stack, roles);
-        }
-    }
-
-    /// Begins a connection to it.
-    pub fn connect(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        roles: &mut Roles,
-        role: Role,
-    ) -> Result<SocketId, SocketError> {
-        let id = stack.connect(now, self.config.address)?;
-        let _ = stack.set_nodelay(id, true);
-        roles.set(id, role);
-        Ok(id)
-    }
-}
-
-/// The server of a key.
-pub fn server(pools: &mut [Pool], key: ServerKey) -> &mut Server {
-    &mut pools[key.pool].servers[key.server]
 }

@@ -1,6 +1,7 @@
 //! Memory that the NIC reads and writes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use nic::ring::{Region, RegionId, Slice};
 use shared::SharedSliceMut;
@@ -57,6 +58,13 @@ impl Stack {
     /// The stack's own memory for packets and payload: how short it is, what is in use, what it may have.
     pub fn memory(&self) -> MemoryInfo {
         self.offload.transport.device.memory()
+    }
+
+    /// Whether memory was exhausted, or too short to receive into, at `since` or later. An answer that has not come since then may
+    /// have come, and was dropped.
+    pub fn was_starved_since(&self, since: Instant) -> bool {
+        let starved = self.offload.transport.device.starved;
+        starved.is_some_and(|starved| starved >= since)
     }
 
     /// The same by sizes of blocks.

@@ -108,6 +108,7 @@ pub(super) struct Pool {
     pub idle_time: Option<Span>,
     pub queue: Option<u32>,
     pub queue_time: Option<Span>,
+    pub panic_threshold: Option<u32>,
     pub health: Option<Health>,
 }
 

@@ -120,6 +120,8 @@ pub struct Pool {
     pub queue: usize,
     /// How long they wait.
     pub queue_time: Duration,
+    /// The share of backends, in percent, of which fewer are up when requests go to all of them.
+    pub panic_threshold: u32,
     /// How backends are checked.
     pub health: Health,
 }

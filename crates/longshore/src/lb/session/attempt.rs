@@ -1,6 +1,7 @@
 //! Attempts: a server is chosen and connected to; when it fails, another one.
 
 use host::CloseReason;
+use host::memory::MemoryClass;
 
 use crate::http::Status;
 use crate::lb::config::{Mode, Reuse};
@@ -8,8 +9,9 @@ use crate::lb::counters::ServerCounters;
 use crate::lb::fault::Fault;
 use crate::lb::keys::{Role, ServerKey};
 use crate::lb::leg::{Filled, Leg};
-use crate::lb::pool::{Choice, server};
+use crate::lb::pool::{Choice, Evidence};
 use crate::lb::proxy_protocol;
+use crate::lb::server::server;
 
 use super::exchange::Exchange;
 use super::{Session, Shared, Stage, Step, Upstream};
@@ -21,6 +23,8 @@ pub(super) enum Failure {
     Connect(CloseReason),
     /// Not in time.
     ConnectTimeout,
+    /// It could not be connected to for want of something here.
+    Starved,
     /// The connection ended before the response began.
     Response,
     /// The response did not begin in time.
@@ -34,7 +38,7 @@ impl Session {
     pub(super) fn choose(&mut self, sh: &mut Shared<'_>) -> Step {
         let pool = self.exchange.pool;
         if let Some(kept) = &self.server {
-            let is_usable = sh.pools[kept.key.pool].servers[kept.key.server].is_usable();
+            let is_usable = sh.pools[kept.key.pool].is_usable(kept.key.server);
             let may_reuse = may_reuse(&self.exchange, sh.pools[pool].config.reuse);
             if kept.key.pool == pool && is_usable && may_reuse {
                 self.count_server(sh, |counters| {
@@ -47,60 +51,65 @@ impl Session {
             self.drop_server(true, sh);
         }
         match sh.pools[pool].choose(self.exchange.hash, &self.exchange.tried) {
-            Choice::Nobody => {
-                sh.pools[pool].counters.no_server += 1;
-                self.give_up(Status::UNAVAILABLE, sh)
-            }
-            Choice::Busy => self.wait(false, sh),
-            Choice::Server(index) => self.attempt(
-                ServerKey {
-                    pool,
-                    server: index,
-                },
-                sh,
-            ),
+            Choice::Busy => self.wait(sh),
+            Choice::Nobody => self.find_nobody(sh),
+            Choice::Server(index) => self.attempt(index, sh),
         }
+    }
+
+    fn find_nobody(&mut self, sh: &mut Shared<'_>) -> Step {
+        sh.pools[self.exchange.pool].counters.no_server += 1;
+        self.give_up(Status::UNAVAILABLE, sh)
     }
 
     /// A server may have room now.
     pub fn handle_room(&mut self, sh: &mut Shared<'_>) -> super::Fate {
-        if self.stage != Stage::Waiting {
-            // It has left the queue meanwhile: whoever is next has the room.
-            sh.pools[self.exchange.pool].wake(sh.woken);
+        let Stage::Waiting(ticket) = self.stage else {
             return super::Fate::Waits;
-        }
-        let pool = self.exchange.pool;
-        let step = match sh.pools[pool].choose(self.exchange.hash, &self.exchange.tried) {
-            Choice::Server(index) => {
-                let key = ServerKey {
-                    pool,
-                    server: index,
-                };
-                self.attempt(key, sh)
+        };
+        let pool = &mut sh.pools[self.exchange.pool];
+        let step = match pool.choose_for_called(self.exchange.hash, &self.exchange.tried) {
+            Choice::Busy => {
+                pool.wait_on(ticket, self.key);
+                Step::Wait
             }
-            Choice::Busy => self.wait(true, sh),
-            Choice::Nobody => {
-                sh.pools[pool].counters.no_server += 1;
-                self.give_up(Status::UNAVAILABLE, sh)
-            }
+            Choice::Nobody => self.find_nobody(sh),
+            Choice::Server(index) => self.attempt(index, sh),
         };
         self.go_on(step, sh)
     }
 
-    fn wait(&mut self, again: bool, sh: &mut Shared<'_>) -> Step {
+    fn wait(&mut self, sh: &mut Shared<'_>) -> Step {
         let pool = &mut sh.pools[self.exchange.pool];
-        if !pool.wait(self.key, again) {
+        let Some(ticket) = pool.wait(self.key) else {
             return self.give_up(Status::UNAVAILABLE, sh);
+        };
+        self.deadline = sh.now + pool.config.queue_time;
+        self.stage = Stage::Waiting(ticket);
+        Step::Again
+    }
+
+    /// Waits on in the queue, unless the client has gone: one that has ended its direction while its request waits is taken
+    /// to have given up.
+    pub(super) fn stay_queued(&mut self, sh: &mut Shared<'_>) -> Step {
+        if sh.frontend.mode == Mode::Tcp || !self.client.inbox.is_empty() {
+            return Step::Wait;
         }
-        if !again {
-            self.deadline = sh.now + pool.config.queue_time;
+        match self.client.fill(sh.now, sh.stack) {
+            Ok(Filled::Bytes | Filled::Nothing) => Step::Wait,
+            Ok(Filled::End) | Err(_) => {
+                sh.counters.client_aborts += 1;
+                Step::Over
+            }
         }
-        self.stage = Stage::Waiting;
-        Step::Wait
     }
 
     /// The server counts this session as active already.
-    fn attempt(&mut self, key: ServerKey, sh: &mut Shared<'_>) -> Step {
+    fn attempt(&mut self, index: usize, sh: &mut Shared<'_>) -> Step {
+        let key = ServerKey {
+            pool: self.exchange.pool,
+            server: index,
+        };
         let pool = &mut sh.pools[key.pool];
         let may_reuse =
             sh.frontend.mode == Mode::Http && may_reuse(&self.exchange, pool.config.reuse);
@@ -123,6 +132,7 @@ impl Session {
             self.server = Some(Upstream {
                 leg,
                 key,
+                began: sh.now,
                 is_exclusive,
             });
             self.begin_exchange(sh);
@@ -139,11 +149,17 @@ impl Session {
                 self.server = Some(Upstream {
                     leg,
                     key,
+                    began: sh.now,
                     is_exclusive,
                 });
                 self.stage = Stage::Connecting;
                 self.deadline = sh.now + connect_time;
                 Step::Wait
+            }
+            Err(error) if error.is_shortage() => {
+                server.counters.connects_starved += 1;
+                sh.pools[key.pool].release(key.server, sh.woken);
+                self.again_or(Status::UNAVAILABLE, key, sh)
             }
             Err(error) => {
                 let (name, address) = (&pool.config.name, server.config.address);
@@ -157,6 +173,10 @@ impl Session {
 
     /// The connection stands.
     pub(super) fn connected(&mut self, sh: &mut Shared<'_>) {
+        if let Some(upstream) = &self.server {
+            let id = upstream.leg.id;
+            let _ = sh.stack.set_memory_class(id, MemoryClass::Data);
+        }
         match sh.frontend.mode {
             Mode::Http => self.begin_exchange(sh),
             Mode::Tcp => self.begin_tunnel(sh),
@@ -171,36 +191,44 @@ impl Session {
     /// The server failed before its response began: another one is tried if nothing of the request is lost, and it may be
     /// sent again (RFC 9110 §9.2.2).
     pub(super) fn server_failed(&mut self, failure: Failure, sh: &mut Shared<'_>) -> Step {
-        let Some(key) = self.server.as_ref().map(|server| server.key) else {
+        let Some(upstream) = &self.server else {
             return Step::Abort;
         };
-        self.count_server(sh, |counters| match failure {
-            Failure::Connect(_) => counters.connect_failures += 1,
-            Failure::ConnectTimeout => counters.connect_timeouts += 1,
-            Failure::Response | Failure::Malformed => counters.response_failures += 1,
-            Failure::ResponseTimeout => counters.response_timeouts += 1,
-        });
+        let (key, began) = (upstream.key, upstream.began);
         let pool = &mut sh.pools[key.pool];
         let fault = match &failure {
             Failure::Connect(reason) => Some(Fault::Closed(reason.clone())),
             Failure::ConnectTimeout => Some(Fault::ConnectTimeout(pool.config.connect_time)),
-            Failure::Response | Failure::ResponseTimeout | Failure::Malformed => None,
+            _ => None,
         };
-        if let Some(fault) = fault {
-            let at = (sh.now, key.server);
-            let sockets = (&mut *sh.stack, &mut *sh.roles);
-            pool.judge(at, Err(fault), sockets, sh.woken);
-        }
+        let failure = match fault {
+            Some(fault) if fault.is_ours(sh.stack, began) => Failure::Starved,
+            Some(fault) => {
+                let at = (sh.now, key.server);
+                let sockets = (&mut *sh.stack, &mut *sh.roles);
+                pool.judge(at, (Evidence::Request, Err(fault)), sockets, sh.woken);
+                failure
+            }
+            None => failure,
+        };
+        self.count_server(sh, |counters| match failure {
+            Failure::Connect(_) => counters.connect_failures += 1,
+            Failure::ConnectTimeout => counters.connect_timeouts += 1,
+            Failure::Starved => counters.connects_starved += 1,
+            Failure::Response | Failure::Malformed => counters.response_failures += 1,
+            Failure::ResponseTimeout => counters.response_timeouts += 1,
+        });
         self.drop_server(false, sh);
         let exchange = &self.exchange;
         let may_try_again = match failure {
-            Failure::Connect(_) | Failure::ConnectTimeout => true,
+            Failure::Connect(_) | Failure::ConnectTimeout | Failure::Starved => true,
             Failure::Response => exchange.is_idempotent && exchange.is_replayable,
             Failure::ResponseTimeout | Failure::Malformed => false,
         };
         let status = match failure {
             Failure::ConnectTimeout | Failure::ResponseTimeout => Status::GATEWAY_TIMEOUT,
             Failure::Connect(_) | Failure::Response | Failure::Malformed => Status::BAD_GATEWAY,
+            Failure::Starved => Status::UNAVAILABLE,
         };
         match may_try_again {
             true => self.again_or(status, key, sh),

@@ -29,6 +29,7 @@ use super::keys::{Role, Roles, ServerKey, SessionKey};
 use super::leg::{Filled, Leg};
 use super::pool::Pool;
 use super::proxy_protocol::{self, Endpoints, Parsed};
+use super::queue::Ticket;
 use crate::http::Status;
 use crate::matching::Matcher;
 
@@ -96,7 +97,8 @@ enum Stage {
     Introduction,
     Request,
     Choosing,
-    Waiting,
+    /// In the pool's queue, or called from it.
+    Waiting(Ticket),
     Connecting,
     Exchange,
     Tunnel,
@@ -133,6 +135,8 @@ pub struct Session {
 struct Upstream {
     leg: Leg,
     key: ServerKey,
+    /// When the connection was begun, or taken from the idle ones.
+    began: Instant,
     /// It bears the client's name: only this session's requests may go over it.
     is_exclusive: bool,
 }
@@ -272,7 +276,8 @@ impl Session {
                 Stage::Introduction => self.read_introduction(sh),
                 Stage::Request => self.read_request(sh),
                 Stage::Choosing => self.choose(sh),
-                Stage::Waiting | Stage::Connecting | Stage::Spliced(_) => Step::Wait,
+                Stage::Waiting(_) => self.stay_queued(sh),
+                Stage::Connecting | Stage::Spliced(_) => Step::Wait,
                 Stage::Exchange => self.converse(sh),
                 Stage::Tunnel => self.relay(sh),
                 Stage::Refusing { keep_alive } => self.send_refusal(keep_alive, sh),
@@ -282,7 +287,7 @@ impl Session {
     }
 
     fn end(&mut self, step: Step, sh: &mut Shared<'_>) -> Fate {
-        if self.stage == Stage::Waiting {
+        if matches!(self.stage, Stage::Waiting(_)) {
             sh.pools[self.exchange.pool].forget(self.key, sh.woken);
         }
         if let Stage::Spliced(handle) = self.stage {
@@ -343,7 +348,7 @@ impl Session {
                 sh.counters.client_timeouts += 1;
                 self.refuse(Status::REQUEST_TIMEOUT, false, sh)
             }
-            Stage::Waiting => {
+            Stage::Waiting(_) => {
                 let pool = &mut sh.pools[self.exchange.pool];
                 pool.counters.queue_timeouts += 1;
                 pool.forget(self.key, sh.woken);

@@ -5,29 +5,7 @@ use std::time::Duration;
 use host::Accel;
 use port::impair::Impairment;
 
-use super::rig::{Manner, Rig, content};
-
-/// A frontend and a pool with more settings in them.
-fn config(frontend: &str, pool: &str, backends: &[u16]) -> String {
-    let backends: Vec<_> = backends
-        .iter()
-        .map(|port| format!("\"10.0.0.2:{port}\""))
-        .collect();
-    let backends = backends.join(", ");
-    let backends = if pool.contains("backends") {
-        String::new()
-    } else {
-        format!("backends = [{backends}]")
-    };
-    let health = if pool.contains("health") {
-        ""
-    } else {
-        "health = { check = \"none\" }"
-    };
-    format!(
-        "[frontends.web]\nlisten = [\"10.0.0.1:80\"]\npool = \"app\"\n{frontend}\n[pools.app]\n{backends}\n{health}\n{pool}\n"
-    )
-}
+use super::rig::{Manner, Rig, config, content};
 
 const GET: &str = "GET /n/10 HTTP/1.1\r\nHost: h\r\n\r\n";
 const POST: &str = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";

@@ -2,6 +2,9 @@
 
 mod failures;
 mod http;
+mod panic;
+mod queue;
 mod rig;
+mod starvation;
 mod tcp;
 mod unspliced;

@@ -146,11 +146,22 @@ impl Rig {
             ..WorldConfig::default()
         };
         settings.nodes[0].stack.accel = accel;
+        Rig::in_world(config, servers, settings, segment)
+    }
+
+    /// In a world of these settings.
+    pub fn in_world(
+        config: &str,
+        servers: &[(u16, Manner)],
+        settings: WorldConfig,
+        segment: usize,
+    ) -> Rig {
+        let can_splice = settings.nodes[0].stack.accel.splice;
         let mut world = World::new(settings);
         let config = Config::parse("test", config).unwrap();
         let now = world.now();
         let balancer =
-            Balancer::start(now, config, world.stack(0), accel.splice, Offload::None).unwrap();
+            Balancer::start(now, config, world.stack(0), can_splice, Offload::None).unwrap();
         let listeners = servers.iter().map(|(port, manner)| {
             let address = SocketAddr::new(THEIRS, *port);
             let listener = world.stack(1).listen(address, ListenOptions::default());
@@ -178,6 +189,23 @@ impl Rig {
         peer.out = out.into();
         self.clients.push(peer);
         self.clients.len() - 1
+    }
+
+    /// The client resets its connection.
+    pub fn reset(&mut self, client: usize) {
+        let now = self.world.now();
+        let peer = &mut self.clients[client];
+        peer.is_broken = true;
+        let _ = self.world.stack(1).abort(now, peer.id);
+    }
+
+    /// The server of this port behaves otherwise on new connections.
+    pub fn behave(&mut self, port: u16, manner: Manner) {
+        for (_, of, is) in &mut self.listeners {
+            if *of == port {
+                *is = manner;
+            }
+        }
     }
 
     /// Runs until it is so.
@@ -234,6 +262,28 @@ impl Rig {
         }
         moved
     }
+}
+
+/// A configuration of one frontend and one pool, with more settings in them.
+pub fn config(frontend: &str, pool: &str, backends: &[u16]) -> String {
+    let backends: Vec<_> = backends
+        .iter()
+        .map(|port| format!("\"10.0.0.2:{port}\""))
+        .collect();
+    let backends = backends.join(", ");
+    let backends = if pool.contains("backends") {
+        String::new()
+    } else {
+        format!("backends = [{backends}]")
+    };
+    let health = if pool.contains("health") {
+        ""
+    } else {
+        "health = { check = \"none\" }"
+    };
+    format!(
+        "[frontends.web]\nlisten = [\"10.0.0.1:80\"]\npool = \"app\"\n{frontend}\n[pools.app]\n{backends}\n{health}\n{pool}\n"
+    )
 }
 
 /// A response that a client got.

@@ -59,6 +59,9 @@ pub(super) fn check(place: &Place, name: &str, from: &file::Pool) -> Result<Pool
         idle_time: span(from.idle_time, Duration::from_secs(30)),
         queue: place.at("queue").number(from.queue, 1024, 0, 1_000_000)? as usize,
         queue_time: span(from.queue_time, Duration::from_secs(5)),
+        panic_threshold: place
+            .at("panic-threshold")
+            .number(from.panic_threshold, 1, 0, 100)?,
         health: check_health(&place.at("health"), from.health.as_ref())?,
     })
 }

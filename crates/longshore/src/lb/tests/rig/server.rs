@@ -27,6 +27,8 @@ pub enum Manner {
     Introduced,
     /// It tells clients to continue, twice, before it answers.
     Continues,
+    /// It serves, but answers health checks with 404.
+    FailsChecks,
     /// It agrees to another protocol: then what comes goes back.
     Upgrades,
 }
@@ -128,7 +130,12 @@ impl Server {
                     self.manner = Manner::Echoes;
                 }
             }
-            Manner::Serves | Manner::DiesMidway => {
+            Manner::FailsChecks if is_check(&peer.input) => {
+                peer.input.clear();
+                let head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+                peer.out.extend_from_slice(head);
+            }
+            Manner::Serves | Manner::DiesMidway | Manner::FailsChecks => {
                 while !peer.ends
                     && respond(&mut peer.input, &mut peer.out, &mut peer.ends, self.port)
                 {
@@ -137,6 +144,11 @@ impl Server {
             }
         }
     }
+}
+
+fn is_check(input: &[u8]) -> bool {
+    let agent = b"User-Agent: longshore-health\r\n";
+    input.windows(agent.len()).any(|part| part == agent)
 }
 
 /// The bytes of a content of this length.
