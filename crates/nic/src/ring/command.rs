@@ -89,6 +89,7 @@ pub(crate) enum Command {
 /// A descriptor that was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadDescriptor {
+    pub(crate) is_send: bool,
     pub(crate) context: Option<ContextId>,
     /// The rule, ticket, splice or resource of a descriptor that has no context.
     pub(crate) subject: u32,
@@ -108,6 +109,7 @@ impl BadDescriptor {
             _ => (ContextId::named(field), 0),
         };
         BadDescriptor {
+            is_send: opcode == layout::Send::OPCODE,
             context,
             subject,
             error,
@@ -482,7 +484,10 @@ fn check_lengths(
             let slices = gather.slices().len();
             (1..=MAX_RR_SLICES).contains(&slices) && gather.len() <= u64::from(u32::MAX)
         }
-        Command::Load(..) => (1..=u64::from(MAX_RESOURCE)).contains(&gather.len()),
+        Command::Load(..) => {
+            let fits = (1..=u64::from(MAX_RESOURCE)).contains(&gather.len());
+            gather.slices().len() == 1 && fits
+        }
         Command::Accel(command) => accel::slices_fit(command, words, gather),
         Command::Toe(request) => toe::slices_fit(request, gather),
         _ => gather.slices().is_empty(),

@@ -9,7 +9,7 @@ use crate::counters::QueueCounters;
 use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
 use crate::offloads::Offloads;
-use crate::ring::{BadDescriptor, Command, ContextId, ErrorCode, Send};
+use crate::ring::{Command, ContextId, ErrorCode, Send};
 use crate::send::job::{Job, SendEnv};
 use crate::send::lent::BorrowedPayload;
 
@@ -99,11 +99,12 @@ fn descriptor(
         error,
     };
     let command = match &taken.command {
-        Err(BadDescriptor {
-            context,
-            subject,
-            error,
-        }) => return Err(refuse((*context, SeqNum(*subject)), *error)),
+        Err(bad) => {
+            if bad.is_send {
+                transmit.seek = None;
+            }
+            return Err(refuse((bad.context, SeqNum(bad.subject)), bad.error));
+        }
         Ok(Command::Send(send)) => {
             return self::send(offloads, function, queue, index, send, out).map(Some);
         }

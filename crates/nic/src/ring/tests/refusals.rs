@@ -1,11 +1,12 @@
 //! What makes a descriptor malformed, and how many slots it takes then.
 
-use zerocopy::IntoBytes;
+use wire::FlowKey;
+use zerocopy::{FromZeros, IntoBytes};
 
 use super::super::gather::Gather;
-use super::super::layout::{SLOT_WORDS, clear_reserved, layouts};
+use super::super::layout::{self, SLOT_WORDS, SendSlot, clear_reserved, layouts};
 use super::super::*;
-use super::descriptors::pair;
+use super::descriptors::{pair, slices};
 
 type Slot = [u64; SLOT_WORDS];
 
@@ -41,7 +42,16 @@ const SEND: u8 = 1;
 const CONTINUATION: u8 = 2;
 const DESTROY: u8 = 4;
 const RESYNC_RESPONSE: u8 = 8;
+const TOE_OFFER: u8 = 17;
 const TOE_SEND: u8 = 20;
+const LOAD_RESOURCE: u8 = 27;
+
+fn flow() -> FlowKey {
+    FlowKey {
+        src: ([10, 0, 0, 1].into(), 80),
+        dst: ([10, 0, 0, 2].into(), 40_000),
+    }
+}
 
 /// `continuations` is the byte at 4.
 fn destroy(continuations: u8) -> Slot {
@@ -155,6 +165,39 @@ fn a_descriptor_has_at_most_three_continuations() {
             (4, Some(ErrorCode::BadOpcode))
         ]
     );
+}
+
+/// A control block, or what a resource is made of, is one slice.
+#[test]
+fn what_takes_one_slice_takes_no_continuations_slice() {
+    let slice: layout::Slice = slices(1)[0].into();
+    let offer = layout::ToeOffer {
+        flow: (&flow()).into(),
+        hop: [2, 0, 0, 0, 0, 9],
+        hop_limit: 63,
+        slices: [slice],
+        ..FromZeros::new_zeroed()
+    };
+    let load = layout::LoadResource {
+        slices: [slice],
+        ..FromZeros::new_zeroed()
+    };
+    let with = |mut words: Slot, opcode: u8, slices: u8, continuations: u8| {
+        words.as_mut_bytes()[..5].copy_from_slice(&[opcode, 0, 0, slices, continuations]);
+        words
+    };
+    let mut continuation: layout::Continuation = FromZeros::new_zeroed();
+    continuation.slices[0] = slice;
+    let continuation = with(continuation.words(), CONTINUATION, 1, 0);
+    for (opcode, words) in [(TOE_OFFER, offer.words()), (LOAD_RESOURCE, load.words())] {
+        assert_eq!(answers(&[with(words, opcode, 1, 0)]), [(0, None)]);
+        let both = [with(words, opcode, 1, 1), continuation];
+        assert_eq!(answers(&both), [(0, Some(ErrorCode::BadLength))]);
+    }
+    let mut elsewhere = offer;
+    elsewhere.slices = [FromZeros::new_zeroed()];
+    let slots = [with(elsewhere.words(), TOE_OFFER, 0, 1), continuation];
+    assert_eq!(answers(&slots), [(0, Some(ErrorCode::BadLength))]);
 }
 
 #[test]

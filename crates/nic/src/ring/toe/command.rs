@@ -238,7 +238,7 @@ pub(in crate::ring) fn slices_fit(request: &ToeRequest, gather: &Gather) -> bool
             let each = gather.slices().iter().all(|slice| slice.len > 0);
             gather.len() == u64::from(*bytes) && each && *bytes > 0 && *bytes <= MAX_TOE_SEND_BYTES
         }
-        ToeRequest::Offer(_) => gather.slices().len() == 1,
+        ToeRequest::Offer(offer) => gather.slices() == [offer.tcb],
         _ => gather.slices().is_empty(),
     }
 }

@@ -366,6 +366,18 @@ fn packets_aside_are_refused_where_they_cannot_be_made() {
         let payload = stream.slices(&rig, from, to, 5000);
         let late = send(&header, 0, Some(CONTEXT), &payload);
         assert_eq!(refused(&mut rig, late), ErrorCode::OutOfSequence);
+        // A malformed packet uses it up too.
+        rig.recover(&record, from, &[], Verify::Seek);
+        let mut wrong = [0; _];
+        wrong[0] = u64::from_le_bytes([1, 4, 0, 0, 0, 0, 0, 0]);
+        rig.host.queues[0].send.post_raw(&wrong).unwrap();
+        assert_eq!(rig.frames(), []);
+        let errors = rig.host.errors();
+        assert_eq!(errors.last().unwrap().1, ErrorCode::BadParameters);
+        let header = rig.header(from, HEADER_FLAGS);
+        let payload = stream.slices(&rig, from, to, 5000);
+        let late = send(&header, 0, Some(CONTEXT), &payload);
+        assert_eq!(refused(&mut rig, late), ErrorCode::OutOfSequence);
         // The context was left alone.
         let next = stream.records[1].start;
         let payload = stream.slices(&rig, next, stream.end(), 5000);
