@@ -17,12 +17,9 @@ impl Connection {
         if ack.before(self.snd.una) {
             return true;
         }
-        let window_before = self.snd.wnd;
-        self.snd.note_window(
-            segment.seq,
-            ack,
-            u32::from(segment.window) << self.options.snd_shift,
-        );
+        let window_before = self.snd.window.bytes();
+        let window = u32::from(segment.window) << self.options.snd_shift;
+        self.snd.window.note(segment.seq, ack, window);
         if self.snd.una == self.snd.nxt {
             // Nothing is outstanding: the ACK can only bring a window.
             return true;
@@ -51,7 +48,7 @@ impl Connection {
             && advanced == 0
             && payload_len == 0
             && !segment.flags.contains(Flags::FIN)
-            && self.snd.wnd == window_before;
+            && self.snd.window.bytes() == window_before;
         let sample = self.sample_rtt(now, advanced, echo, &delivery);
         if delivery.bytes > 0 {
             self.rack.update(&delivery);
@@ -59,7 +56,7 @@ impl Connection {
         self.rack.note_acknowledged(ack);
         self.judge_probe(
             reported_twice > 0,
-            advanced > 0 || delivery.bytes > 0 || self.snd.wnd != window_before,
+            advanced > 0 || delivery.bytes > 0 || self.snd.window.bytes() != window_before,
         );
 
         let progress = Progress {
@@ -90,7 +87,7 @@ impl Connection {
             if !self.timers.is_set(crate::timer::Timer::Retransmit) {
                 self.arm_loss_timer(now);
             }
-        } else if self.snd.wnd == 0 {
+        } else if self.snd.window.bytes() == 0 {
             // RFC 9293 §3.8.6.1: a peer that answers is alive, however long its window stays closed.
             self.snd.progress_at = now;
         }
@@ -101,7 +98,7 @@ impl Connection {
         self.board.acknowledge(ack, delivery);
         self.snd.advance(ack);
         self.snd.progress_at = now;
-        self.rtt.progressed();
+        self.rtt.backoff.progressed();
         let fin = u32::from(ack.after(self.snd.write_seq));
         self.stats.bytes_acked += u64::from(advanced - fin);
         self.events.acked |= advanced > fin;
@@ -126,7 +123,7 @@ impl Connection {
                     .is_some_and(|&(s, e)| s.at_or_before(start) && end.at_or_before(e));
             if index == 0 && (below || inside_second) {
                 // A report about long ago would be about another lap of the sequence space.
-                if start.at_or_after(una - self.snd.max_wnd) {
+                if start.at_or_after(una - self.snd.window.largest()) {
                     twice = start.distance_to(end);
                 }
             } else if start.at_or_after(una) {
@@ -179,8 +176,8 @@ impl Connection {
         if self.snd.una.at_or_before(self.snd.write_seq) {
             return true;
         }
-        match self.state {
-            State::FinWait1 => {
+        match self.state.on_fin_acknowledged() {
+            State::FinWait2 => {
                 self.state = State::FinWait2;
                 if self.detached {
                     let until = now.after(self.settings.fin_wait_2());
@@ -188,11 +185,11 @@ impl Connection {
                 }
                 true
             }
-            State::Closing => {
+            State::TimeWait => {
                 self.enter_time_wait(now);
                 false
             }
-            State::LastAck => {
+            State::Closed => {
                 self.finish(CloseReason::Graceful);
                 false
             }

@@ -5,12 +5,9 @@ use std::time::Instant;
 use wire::SeqNum;
 use wire::tcp::{Flags, Header};
 
-use crate::time::{MILLISECOND, Nanos, Time};
+use crate::time::Time;
 use crate::timer::Timer;
-use crate::{CloseReason, Connection, Received, State};
-
-/// At most one challenge ACK in this time (RFC 5961 §7).
-const CHALLENGE_INTERVAL: Nanos = 500 * MILLISECOND;
+use crate::{Acceptance, CloseReason, Connection, ReceiveSpace, Received, SendSpace, State};
 
 impl Connection {
     /// Takes a segment of this connection: its header, the bytes of its payload, and the packets that it came in
@@ -93,13 +90,13 @@ impl Connection {
         if self.state == State::SynReceived && !self.leaves_syn_received(now, segment) {
             return nothing;
         }
-        if !self.has_credible_ack(segment) {
+        if !self.sent().is_credible(segment.ack) {
             self.challenge(now);
             return nothing;
         }
         // Only now: who can't guess an ACK must not make the peer's own segments look old.
-        if self.options.timestamps {
-            self.timestamps.note(now, segment, self.rcv.last_ack_sent);
+        if let Some(value) = self.received(now).takes_timestamp(segment) {
+            self.timestamps.set(now, value);
         }
         self.heard_at = now;
         if self.state == State::TimeWait {
@@ -124,60 +121,50 @@ impl Connection {
 
     /// PAWS (RFC 7323 §5.3) and the sequence number (RFC 9293 §3.10.7.4, first).
     fn is_acceptable(&mut self, now: Time, segment: &Header, payload_len: u32) -> bool {
-        let is_reset = segment.flags.contains(Flags::RST);
-        if self.options.timestamps && !is_reset {
-            match segment.options.timestamps {
-                // RFC 7323 §3.2: every segment has them once both SYNs had.
-                None => return false,
-                Some(timestamps) if self.timestamps.is_older(timestamps.val, now) => {
-                    self.note_old_data(segment, payload_len);
-                    self.answer_unacceptable(now, segment, payload_len);
-                    return false;
-                }
-                Some(_) => {}
+        let acceptance = self.received(now).check(segment, payload_len);
+        match acceptance {
+            Acceptance::Acceptable => return true,
+            Acceptance::Ignored => return false,
+            Acceptance::Old | Acceptance::Beyond
+                if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) =>
+            {
+                // The peer did not get our SYN-ACK.
+                self.snd.syn_due |= segment.seq + 1 == self.rcv.nxt;
+                return false;
             }
-        }
-        let len = segment.sequence_len(payload_len);
-        let end = segment.seq + len;
-        let rcv = &self.rcv;
-        // An ACK that was overtaken by data counts until we have acknowledged that data; a full window may be sent to
-        // up to its edge, and what does not fit it still brings its ACK.
-        let not_old = if len == 0 {
-            end.at_or_after(rcv.last_ack_sent)
-        } else {
-            end.after(rcv.nxt)
-        };
-        let not_beyond = segment.seq.at_or_before(rcv.edge.max(rcv.nxt));
-        if not_old && not_beyond {
-            return true;
-        }
-        if is_reset {
-            return false;
-        }
-        if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) {
-            // The peer did not get our SYN-ACK.
-            self.snd.syn_due |= segment.seq + 1 == self.rcv.nxt;
-            return false;
+            Acceptance::Stale | Acceptance::Old | Acceptance::Beyond => {}
         }
         self.note_old_data(segment, payload_len);
         self.answer_unacceptable(now, segment, payload_len);
-        if not_beyond {
+        if acceptance == Acceptance::Old {
             self.take_ack_of_old(now, segment, payload_len);
         }
         false
     }
 
-    /// The ACK field of a segment whose payload is old counts, as in BSD: of two ends that have both sent beyond what the other
-    /// takes, or that both probe, each would else wait for an acceptable segment of the other (RFC 9293 §3.10.7.4). Blind
-    /// attackers gain little: the segment has to lie where the peer may have stood, and the ACK where RFC 5961 §5 wants it.
-    fn take_ack_of_old(&mut self, now: Time, segment: &Header, payload_len: u32) {
-        let flags = segment.flags;
-        let rests = !self.state.is_synchronized() || self.state == State::TimeWait;
-        if rests || flags.contains(Flags::SYN) || !flags.contains(Flags::ACK) {
-            return;
+    fn received(&self, now: Time) -> ReceiveSpace {
+        let rcv = &self.rcv;
+        ReceiveSpace {
+            nxt: rcv.nxt,
+            last_ack_sent: rcv.last_ack_sent,
+            edge: rcv.edge,
+            timestamps: self.options.timestamps,
+            recent: self.timestamps.current(now),
         }
-        let brings_news = segment.ack.after(self.snd.una) && segment.ack.at_or_before(self.snd.nxt);
-        if brings_news && segment.seq.at_or_after(self.rcv.oldest()) {
+    }
+
+    fn sent(&self) -> SendSpace {
+        SendSpace {
+            una: self.snd.una,
+            nxt: self.snd.nxt,
+            largest_window: self.snd.window.largest(),
+        }
+    }
+
+    fn take_ack_of_old(&mut self, now: Time, segment: &Header, payload_len: u32) {
+        let rests = !self.state.is_synchronized() || self.state == State::TimeWait;
+        let oldest = self.rcv.oldest();
+        if !rests && self.sent().takes_ack_of_old(segment, oldest) {
             self.heard_at = now;
             self.take_ack(now, segment, payload_len);
         }
@@ -202,12 +189,6 @@ impl Connection {
         } else {
             self.challenge(now);
         }
-    }
-
-    /// RFC 5961 §5.2: neither of what was never sent, nor older than the peer's largest window.
-    fn has_credible_ack(&self, segment: &Header) -> bool {
-        let oldest = self.snd.una - self.snd.max_wnd;
-        segment.ack.at_or_before(self.snd.nxt) && segment.ack.at_or_after(oldest)
     }
 
     /// RFC 5961 §3.2.
@@ -242,7 +223,7 @@ impl Connection {
         }
         // From here on windows are scaled.
         let window = u32::from(segment.window) << self.options.snd_shift;
-        self.snd.note_window(segment.seq, segment.ack, window);
+        self.snd.window.note(segment.seq, segment.ack, window);
         self.complete_handshake(now, segment.ack);
         true
     }
@@ -258,11 +239,9 @@ impl Connection {
     /// The peer will send no more (RFC 9293 §3.10.7.4, eighth).
     pub(crate) fn on_peer_fin(&mut self, now: Time) {
         self.events.peer_fin = true;
-        match self.state {
-            State::Established => self.state = State::CloseWait,
-            State::FinWait1 => self.state = State::Closing,
-            State::FinWait2 => self.enter_time_wait(now),
-            _ => {}
+        match self.state.on_peer_fin() {
+            State::TimeWait => self.enter_time_wait(now),
+            state => self.state = state,
         }
     }
 
@@ -276,9 +255,6 @@ impl Connection {
 
     /// Acknowledges what can't be right, now and then (RFC 5961 §7).
     pub(crate) fn challenge(&mut self, now: Time) {
-        if now >= self.next_challenge {
-            self.next_challenge = now.after(CHALLENGE_INTERVAL);
-            self.rcv.ack.now = true;
-        }
+        self.rcv.ack.now |= self.challenges.admits(now.millis());
     }
 }

@@ -49,11 +49,12 @@ impl Connection {
         let is_calm = self.recovery.phase == Phase::Open
             && self.board.lost() == 0
             && self.board.sacked() == 0
-            && self.rtt.backoff() == 0
+            && self.rtt.backoff.doublings() == 0
             && snd.reset_at.is_none()
             && !snd.tail_probe_due
             && self.rack.probe.is_none();
-        let fits = left <= self.congestion.initial().min(self.congestion.cwnd()) && snd.wnd > 0;
+        let fits =
+            left <= self.congestion.initial().min(self.congestion.cwnd()) && snd.window.bytes() > 0;
         let is_open = matches!(self.state, State::Established | State::CloseWait);
         let is_read = self.unread() == 0 && !self.rcv.has_gaps();
         if !(is_calm && fits && is_open && is_read) || snd.fin_queued || self.detached {
@@ -66,7 +67,7 @@ impl Connection {
             snd_nxt: snd.nxt,
             end: snd.write_seq,
             rcv_nxt: self.rcv.nxt,
-            peer_window: snd.wnd,
+            peer_window: snd.window.bytes(),
             peer_shift: self.options.snd_shift,
             our_shift: self.options.rcv_shift,
             window: self.rcv.window_field(self.options.rcv_shift),

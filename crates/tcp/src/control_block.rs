@@ -10,9 +10,9 @@ use crate::rack::Rack;
 use crate::recovery::Recovery;
 use crate::sack::Scoreboard;
 use crate::tcb::Pending;
-use crate::time::{Time, nanos};
+use crate::time::nanos;
 use crate::timer::{Timer, Timers};
-use crate::{Config, Connection, KeepAlive, State, TimerSnapshot};
+use crate::{Backoff, ChallengeLimit, Config, Connection, KeepAlive, State, TimerSnapshot};
 
 /// All that another owner must know of a connection in a synchronized state, and all that it hands back: plain data.
 ///
@@ -158,8 +158,8 @@ impl Connection {
             snd_nxt: snd.nxt,
             write_seq: snd.write_seq,
             fin_queued: snd.fin_queued,
-            snd_wnd: snd.wnd,
-            snd_wnd_max: snd.max_wnd,
+            snd_wnd: snd.window.bytes(),
+            snd_wnd_max: snd.window.largest(),
             rcv_nxt: rcv.nxt,
             unread: rcv.unread(),
             rcv_edge: rcv.edge,
@@ -222,11 +222,11 @@ impl Connection {
         if let Some((smoothed, variation)) = tcb.rtt {
             self.rtt.put_back(nanos(smoothed), nanos(variation));
         }
-        self.rtt.reset_backoff();
+        self.rtt.backoff = Backoff::default();
         self.detached = tcb.detached;
         self.probes = 0;
         self.heard_at = now;
-        self.next_challenge = Time(0);
+        self.challenges = ChallengeLimit::new(now.millis());
         self.timers = Timers::new();
         if let Some(linger) = tcb.linger {
             self.timers.set(Timer::Linger, now.after(nanos(linger)));

@@ -94,11 +94,8 @@ impl Connection {
         syn.options = handshake.options(ack);
         connection.take_syn(Time(0), &syn);
         connection.snd.nxt = connection.snd.iss + 1;
-        connection.snd.note_window(
-            ack.seq,
-            ack.ack,
-            u32::from(ack.window) << connection.options.snd_shift,
-        );
+        let window = u32::from(ack.window) << connection.options.snd_shift;
+        connection.snd.window.note(ack.seq, ack.ack, window);
         connection.establish(Time(0), None);
         connection.acknowledge_syn();
         connection

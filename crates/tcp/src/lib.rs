@@ -19,8 +19,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod acceptance;
 mod ack;
 mod arrival;
+mod backoff;
 mod closing;
 mod config;
 mod congestion;
@@ -33,6 +35,7 @@ mod listen;
 mod mirror;
 mod options;
 mod output;
+mod peer_window;
 mod rack;
 mod ranges;
 mod reassembly;
@@ -54,6 +57,8 @@ mod timeout;
 mod timer;
 mod timer_snapshot;
 
+pub use acceptance::{Acceptance, ChallengeLimit, ReceiveSpace, SendSpace};
+pub use backoff::Backoff;
 pub use closing::Closing;
 pub use config::{Algorithm, Config, KeepAlive};
 pub use control_block::{Tcb, TcbTimestamps};
@@ -62,11 +67,13 @@ pub use info::ConnectionInfo;
 pub use isn::Initial;
 pub use listen::{AckAction, Cookies, ListenConfig, Listener, SynAction};
 pub use mirror::Disagreement;
+pub use options::TIMESTAMPS_LEN;
 pub use output::{Accepted, CloseReason, Event, Received, Transmit};
+pub use peer_window::PeerWindow;
 pub use reassembly::Reassembly;
 pub use reset::reset_for;
 pub use send_queue::{Chunk, SendQueue};
 pub use state::State;
 pub use tcb::Connection;
-pub use time_wait::{TimeWait, TimeWaitEntry, Verdict};
+pub use time_wait::{TimeWait, TimeWaitEntry, Verdict, is_new_incarnation};
 pub use timer_snapshot::TimerSnapshot;

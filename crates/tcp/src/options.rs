@@ -1,7 +1,6 @@
 //! What the two SYNs agree on, and timestamps.
 
-use wire::SeqNum;
-use wire::tcp::{Header, MAX_WINDOW_SCALE, Options, SackBlocks, Timestamps};
+use wire::tcp::{MAX_WINDOW_SCALE, Options, SackBlocks, Timestamps};
 
 use crate::{Config, TcbTimestamps};
 use std::time::Duration;
@@ -12,8 +11,8 @@ use crate::time::{MILLISECOND, Time, nanos};
 const MIN_MSS: u16 = 64;
 /// The MSS of a peer that announces none (RFC 9293 §3.7.1).
 const DEFAULT_MSS: u16 = 536;
-/// Bytes of the timestamps option, padded.
-pub(crate) const TIMESTAMPS_LEN: u16 = 12;
+/// Bytes of the timestamps option, padded (RFC 7323, appendix A).
+pub const TIMESTAMPS_LEN: u16 = 12;
 
 /// What the connection uses.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +116,7 @@ impl TimestampClock {
     pub(crate) fn put_back(now: Time, timestamps: &TcbTimestamps) -> Self {
         let age = nanos(timestamps.recent_age);
         Self {
-            origin: timestamps.val.wrapping_sub((now.0 / MILLISECOND) as u32),
+            origin: timestamps.val.wrapping_sub(now.millis()),
             recent: timestamps.recent,
             recent_at: Time(now.0.saturating_sub(age)),
         }
@@ -125,7 +124,7 @@ impl TimestampClock {
 
     /// TSval of a segment sent at `time`: milliseconds.
     pub(crate) fn value(&self, time: Time) -> u32 {
-        self.origin.wrapping_add((time.0 / MILLISECOND) as u32)
+        self.origin.wrapping_add(time.millis())
     }
 
     pub(crate) fn option(&self, now: Time) -> Timestamps {
@@ -135,23 +134,14 @@ impl TimestampClock {
         }
     }
 
-    /// Takes TSval of a segment that is in the window and not beyond what we last acknowledged (RFC 7323 §4.3).
-    pub(crate) fn note(&mut self, now: Time, segment: &Header, last_ack_sent: SeqNum) {
-        let Some(timestamps) = segment.options.timestamps else {
-            return;
-        };
-        if segment.seq.at_or_before(last_ack_sent) && !self.is_older(timestamps.val, now) {
-            self.set(now, timestamps.val);
-        }
-    }
-
     pub(crate) fn set(&mut self, now: Time, value: u32) {
         self.recent = value;
         self.recent_at = now;
     }
 
-    /// PAWS (RFC 7323 §5.3 R1): the segment is older than what we have seen.
-    pub(crate) fn is_older(&self, value: u32, now: Time) -> bool {
-        SeqNum(value).before(SeqNum(self.recent)) && now.since(self.recent_at) < STALE
+    /// TS.Recent, unless it says nothing any more.
+    #[inline]
+    pub(crate) fn current(&self, now: Time) -> Option<u32> {
+        (now.since(self.recent_at) < STALE).then_some(self.recent)
     }
 }

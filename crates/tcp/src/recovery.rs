@@ -5,7 +5,7 @@ use wire::SeqNum;
 use crate::congestion::Before;
 use crate::time::Time;
 use crate::timer::Timer;
-use crate::{Connection, rack::Rack};
+use crate::{Backoff, Connection, rack::Rack};
 
 /// Duplicate ACKs that stand for a loss without SACK (RFC 5681 §3.2).
 const DUPLICATE_THRESHOLD: u32 = 3;
@@ -198,7 +198,7 @@ impl Connection {
         }
         // In fast recovery the reduction for this window of data has been made already.
         if self.recovery.phase == Phase::Open
-            || (self.recovery.phase == Phase::Loss && self.rtt.tries() == 0)
+            || (self.recovery.phase == Phase::Loss && self.rtt.backoff.tries() == 0)
         {
             self.save_for_undo();
             self.congestion.on_congestion(self.flight());
@@ -349,7 +349,7 @@ impl Connection {
         self.recovery.phase = Phase::Open;
         self.recovery.duplicate_acks = 0;
         self.snd.resend_now = false;
-        self.rtt.reset_backoff();
+        self.rtt.backoff = Backoff::default();
         self.stats.undos += 1;
     }
 
@@ -390,7 +390,7 @@ impl Connection {
             && self.recovery.phase == Phase::Open
             && self.rack.probe.is_none()
             && self.board.sacked() == 0
-            && self.rtt.backoff() == 0;
+            && self.rtt.backoff.doublings() == 0;
         if may_probe {
             let timeout = Rack::probe_timeout(&self.rtt, self.flight(), u32::from(self.snd.mss));
             self.timers.set(Timer::Probe, now.after(timeout.min(rto)));

@@ -1,12 +1,13 @@
 //! Round-trip time and retransmission timeout (RFC 6298).
 
+use crate::Backoff;
+use crate::backoff::MAX_RTO;
 use crate::time::{MICROSECOND, Nanos, SECOND, Time};
 
 /// RTO before the first sample (RFC 6298 §2.1).
 const INITIAL_RTO: Nanos = SECOND;
 /// RTO when the handshake itself needed a retransmission (RFC 6298 §5.7).
 const RTO_AFTER_SYN_LOSS: Nanos = 3 * SECOND;
-const MAX_RTO: Nanos = 120 * SECOND;
 /// The minimum is over this to twice this time, in seconds.
 const MIN_WINDOW: u32 = 150;
 
@@ -22,10 +23,7 @@ pub(crate) struct Rtt {
     window_started: u32,
     base_rto: u32,
     min_rto: u32,
-    /// Doublings of the RTO since the last sample.
-    backoff: u8,
-    /// Timeouts since the peer last acknowledged something new.
-    tries: u8,
+    pub(crate) backoff: Backoff,
 }
 
 fn micros(span: Nanos) -> u32 {
@@ -46,8 +44,7 @@ impl Rtt {
             window_started: 0,
             base_rto: micros(INITIAL_RTO).max(min_rto),
             min_rto,
-            backoff: 0,
-            tries: 0,
+            backoff: Backoff::default(),
         }
     }
 
@@ -59,8 +56,7 @@ impl Rtt {
 
     /// Takes a sample that is too coarse to tell the minimum by.
     pub(crate) fn sample_coarse(&mut self, rtt: Nanos) {
-        // RFC 6298 §5: a measurement, and nothing less, collapses an RTO that has backed off.
-        self.backoff = 0;
+        self.backoff.measured();
         let rtt = micros(rtt).min(micros(MAX_RTO));
         if self.smoothed == 0 {
             self.smoothed = rtt;
@@ -114,7 +110,7 @@ impl Rtt {
     }
 
     pub(crate) fn rto(&self) -> Nanos {
-        (span(self.base_rto) << self.backoff.min(16)).min(MAX_RTO)
+        self.backoff.timeout(span(self.base_rto))
     }
 
     pub(crate) fn min_rto(&self) -> Nanos {
@@ -124,36 +120,5 @@ impl Rtt {
     /// RTO as if it had not backed off.
     pub(crate) fn base_rto(&self) -> Nanos {
         span(self.base_rto)
-    }
-
-    pub(crate) fn back_off(&mut self) {
-        self.backoff = self.backoff.saturating_add(1);
-        self.tries = self.tries.saturating_add(1);
-    }
-
-    /// The peer acknowledged something new. The RTO stays as long as it is: what was acknowledged may be what took so
-    /// long (Karn's algorithm).
-    pub(crate) fn progressed(&mut self) {
-        self.tries = 0;
-    }
-
-    /// What the timeouts were about is over.
-    pub(crate) fn reset_backoff(&mut self) {
-        self.backoff = 0;
-        self.tries = 0;
-    }
-
-    /// Goes on where another owner has stopped.
-    pub(crate) fn keep_backoff(&mut self, backoff: u8, tries: u8) {
-        (self.backoff, self.tries) = (backoff, tries);
-    }
-
-    /// Timeouts since the peer last acknowledged something new.
-    pub(crate) fn tries(&self) -> u8 {
-        self.tries
-    }
-
-    pub(crate) fn backoff(&self) -> u8 {
-        self.backoff
     }
 }

@@ -10,7 +10,7 @@ use crate::recovery::Phase;
 use crate::tcb::CORK_LIMIT;
 use crate::time::Time;
 use crate::timer::Timer;
-use crate::{Connection, State, Tcb, Transmit};
+use crate::{Backoff, Connection, PeerWindow, State, Tcb, Transmit};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
@@ -21,11 +21,7 @@ pub(crate) struct Sender {
     pub(crate) nxt: SeqNum,
     /// Position of the next byte to be queued; of the FIN once that is queued.
     pub(crate) write_seq: SeqNum,
-    /// SND.WND in bytes, and the largest ever.
-    pub(crate) wnd: u32,
-    pub(crate) max_wnd: u32,
-    wl1: SeqNum,
-    wl2: SeqNum,
+    pub(crate) window: PeerWindow,
     /// End of the last short segment (Minshall's variant of Nagle's algorithm).
     short_end: SeqNum,
     /// Payload bytes per packet.
@@ -64,10 +60,7 @@ impl Sender {
             una: iss,
             nxt: iss,
             write_seq: iss + 1,
-            wnd: 0,
-            max_wnd: 0,
-            wl1: SeqNum(0),
-            wl2: iss,
+            window: PeerWindow::unknown(iss),
             short_end: iss,
             mss,
             fin_queued: false,
@@ -94,10 +87,7 @@ impl Sender {
             una: tcb.snd_una,
             nxt: tcb.snd_nxt,
             write_seq: tcb.write_seq,
-            wnd: tcb.snd_wnd,
-            max_wnd: tcb.snd_wnd_max.max(tcb.snd_wnd).max(1),
-            wl1: tcb.rcv_nxt,
-            wl2: tcb.snd_una,
+            window: PeerWindow::resumed(tcb.snd_wnd, tcb.snd_wnd_max, tcb.rcv_nxt, tcb.snd_una),
             // Whether what is in flight ends in a short segment is not known.
             short_end: tcb.snd_nxt,
             fin_queued: tcb.fin_queued,
@@ -105,17 +95,6 @@ impl Sender {
             round_end: tcb.snd_una,
             ..Self::new(tcb.snd_una - 1, self.mss)
         };
-    }
-
-    /// Takes the window of a segment unless a newer one came before (RFC 9293 §3.10.7.4).
-    pub(crate) fn note_window(&mut self, seq: SeqNum, ack: SeqNum, window: u32) {
-        let first = self.max_wnd == 0;
-        if first || self.wl1.before(seq) || (self.wl1 == seq && self.wl2.at_or_before(ack)) {
-            self.wnd = window;
-            self.max_wnd = self.max_wnd.max(window).max(1);
-            self.wl1 = seq;
-            self.wl2 = ack;
-        }
     }
 
     /// Everything before `una` is acknowledged.
@@ -141,7 +120,7 @@ impl Sender {
 
     /// Bytes that the peer's window still takes.
     fn window_room(&self) -> u32 {
-        let edge = self.una + self.wnd;
+        let edge = self.una + self.window.bytes();
         if edge.after(self.nxt) {
             self.nxt.distance_to(edge)
         } else {
@@ -224,7 +203,7 @@ impl Connection {
             self.snd.sent_at = now;
         }
         self.snd.nxt = self.snd.iss + 1;
-        if self.rtt.backoff() == 0 {
+        if self.rtt.backoff.doublings() == 0 {
             self.snd.progress_at = now;
         }
         self.rcv.ack.now = false;
@@ -256,7 +235,7 @@ impl Connection {
         let limit = budget.min(self.burst_limit()).max(mss);
         let (start, mut end) = self.board.next_lost(limit - limit % mss)?;
         // RFC 9293 §3.8.6: a peer that has taken back its window is probed with what is oldest only.
-        let mut edge = self.snd.una + self.snd.wnd;
+        let mut edge = self.snd.una + self.snd.window.bytes();
         if self.snd.resend_now {
             edge = edge.max(self.snd.una + mss);
         }
@@ -322,7 +301,7 @@ impl Connection {
             self.snd.progress_at = now;
             if self.timers.is_set(Timer::Persist) {
                 self.timers.cancel(Timer::Persist);
-                self.rtt.reset_backoff();
+                self.rtt.backoff = Backoff::default();
             }
             self.snd.fill_window = false;
         }
@@ -369,7 +348,7 @@ impl Connection {
     /// (RFC 9293 §3.8.6.2.1).
     fn silly_window(&mut self, len: u32, window: u32, budget: u32) -> u32 {
         let idle = self.snd.una == self.snd.nxt;
-        let worth_it = len >= self.snd.max_wnd / 2 || self.snd.fill_window;
+        let worth_it = self.snd.window.is_worth(len) || self.snd.fill_window;
         if idle && window > 0 && budget >= len && worth_it {
             len
         } else {
@@ -391,7 +370,7 @@ impl Connection {
     /// More may be sent soon, when ACKs come: wait for a larger segment (as Linux's `tcp_tso_should_defer`). It never
     /// waits with less than two thirds of the window in flight.
     fn defers(&self, room: u32) -> bool {
-        let third = self.congestion.cwnd().min(self.snd.wnd) / 3;
+        let third = self.congestion.cwnd().min(self.snd.window.bytes()) / 3;
         // Each duplicate ACK lets a segment go at once (RFC 3042).
         let clock_is_steady = self.recovery.phase == Phase::Open
             && self.board.sacked() == 0
@@ -482,16 +461,12 @@ impl Connection {
         Some(self.empty_segment(now, self.acceptable_seq(), blocks))
     }
 
-    /// Where the peer takes a segment without payload: behind all that was sent, or at the edge of its window if that was
-    /// taken back or is not known (as Linux's `tcp_acceptable_seq`).
+    /// Where the peer takes a segment without payload.
     pub(crate) fn acceptable_seq(&self) -> SeqNum {
-        let edge = self.snd.una + self.snd.wnd;
-        // What a peer takes is not told exactly when windows are scaled.
-        let rounding = (1 << self.options.snd_shift) - 1;
-        if self.state.is_synchronized() && self.snd.nxt.after(edge + rounding) {
-            edge
-        } else {
-            self.snd.nxt
+        let snd = &self.snd;
+        match self.state.is_synchronized() {
+            true => (snd.window).acceptable_seq(snd.una, snd.nxt, self.options.snd_shift),
+            false => snd.nxt,
         }
     }
 
@@ -499,7 +474,7 @@ impl Connection {
     /// was given to send.
     pub(crate) fn reset_seq(&self) -> SeqNum {
         if self.state.is_synchronized() {
-            self.snd.nxt.min(self.snd.una + self.snd.max_wnd)
+            self.snd.nxt.min(self.snd.una + self.snd.window.largest())
         } else {
             self.snd.nxt
         }

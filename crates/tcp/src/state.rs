@@ -79,6 +79,26 @@ impl State {
         matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
     }
 
+    /// The state behind the peer's FIN (RFC 9293 §3.10.7.4, eighth).
+    pub fn on_peer_fin(self) -> State {
+        match self {
+            Self::Established => Self::CloseWait,
+            Self::FinWait1 => Self::Closing,
+            Self::FinWait2 => Self::TimeWait,
+            other => other,
+        }
+    }
+
+    /// The state once our FIN is acknowledged (RFC 9293 §3.10.7.4, fifth).
+    pub fn on_fin_acknowledged(self) -> State {
+        match self {
+            Self::FinWait1 => Self::FinWait2,
+            Self::Closing => Self::TimeWait,
+            Self::LastAck => Self::Closed,
+            other => other,
+        }
+    }
+
     /// The application has asked to close (our FIN is queued, sent or acknowledged).
     pub fn is_closing(self) -> bool {
         matches!(

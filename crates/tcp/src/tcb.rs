@@ -18,7 +18,9 @@ use crate::send::Sender;
 use crate::settings::Settings;
 use crate::time::{MILLISECOND, Nanos, Time, nanos};
 use crate::timer::{Timer, Timers};
-use crate::{CloseReason, Config, Event, Handshake, Initial, State, TimeWaitEntry};
+use crate::{
+    Backoff, ChallengeLimit, CloseReason, Config, Event, Handshake, Initial, State, TimeWaitEntry,
+};
 
 /// One TCP connection: plain data, to be kept anywhere and moved (a TCB). See the crate's root for how to drive it.
 #[derive(Clone, Debug)]
@@ -50,8 +52,7 @@ pub struct Connection {
     pub(crate) events: Pending,
     /// When the peer was last heard.
     pub(crate) heard_at: Time,
-    /// No challenge ACK before this (RFC 5961 §7).
-    pub(crate) next_challenge: Time,
+    pub(crate) challenges: ChallengeLimit,
     pub(crate) stats: Stats,
 }
 
@@ -156,7 +157,7 @@ impl Connection {
             timers: Timers::new(),
             events: Pending::default(),
             heard_at: Time(0),
-            next_challenge: Time(0),
+            challenges: ChallengeLimit::new(0),
             stats: Stats::default(),
             settings,
         }
@@ -172,7 +173,8 @@ impl Connection {
         self.rcv.start(syn.seq);
         // The window of a SYN is never scaled (RFC 7323 §2.2).
         self.snd
-            .note_window(syn.seq, syn.ack, u32::from(syn.window));
+            .window
+            .note(syn.seq, syn.ack, u32::from(syn.window));
         self.apply_mss();
     }
 
@@ -206,7 +208,7 @@ impl Connection {
                 self.congestion.syn_was_lost();
             }
         }
-        self.rtt.reset_backoff();
+        self.rtt.backoff = Backoff::default();
         self.snd.progress_at = now;
         self.rcv.tuning.start(now, self.rcv.nxt);
         self.arm_keep_alive(now);
@@ -394,7 +396,7 @@ impl Connection {
     pub fn flight_limit(&self) -> u32 {
         match self.parked {
             Some(flight) => flight.get(),
-            None => self.congestion.cwnd().min(self.snd.wnd),
+            None => self.congestion.cwnd().min(self.snd.window.bytes()),
         }
     }
 

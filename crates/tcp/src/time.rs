@@ -25,6 +25,11 @@ impl Time {
         epoch + Duration::from_nanos(self.0)
     }
 
+    /// Milliseconds, which wrap.
+    pub(crate) fn millis(self) -> u32 {
+        (self.0 / MILLISECOND) as u32
+    }
+
     pub(crate) fn after(self, span: Nanos) -> Self {
         Self(self.0.saturating_add(span))
     }

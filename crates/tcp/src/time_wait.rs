@@ -247,8 +247,8 @@ impl TimeWaitEntry {
         if segment.flags.contains(Flags::RST) {
             return Verdict::Drop;
         }
-        let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
-        if opens && self.may_reopen(segment) {
+        let recent = self.timestamps.map(|(recent, _)| recent);
+        if is_new_incarnation(segment, recent, self.rcv_nxt) {
             return Verdict::Reopen;
         }
         let occupies = segment.sequence_len(payload_len) > 0;
@@ -256,17 +256,6 @@ impl TimeWaitEntry {
             return Verdict::Drop;
         }
         Verdict::Reply(self.reply(rested, segment))
-    }
-
-    /// The SYN can't be an old duplicate (RFC 6191 §2).
-    fn may_reopen(&self, syn: &Header) -> bool {
-        match (self.timestamps, syn.options.timestamps) {
-            (Some((recent, _)), Some(timestamps)) => {
-                let (recent, new) = (SeqNum(recent), SeqNum(timestamps.val));
-                new.after(recent) || (new == recent && syn.seq.after(self.rcv_nxt))
-            }
-            _ => syn.seq.after(self.rcv_nxt),
-        }
     }
 
     fn reply(&self, rested: Duration, segment: &Header) -> Header {
@@ -286,6 +275,18 @@ impl TimeWaitEntry {
                 ..Options::default()
             },
         }
+    }
+}
+
+/// Whether a segment is a SYN that can't be an old duplicate of a connection in TIME-WAIT (RFC 6191 §2), which had `recent` of
+/// the peer's timestamps last, if it had any, and its stream up to `rcv_nxt`.
+pub fn is_new_incarnation(segment: &Header, recent: Option<u32>, rcv_nxt: SeqNum) -> bool {
+    if !segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::ACK) {
+        return false;
+    }
+    match (recent, segment.options.timestamps) {
+        (Some(recent), Some(new)) if new.val != recent => SeqNum(new.val).after(SeqNum(recent)),
+        _ => segment.seq.after(rcv_nxt),
     }
 }
 

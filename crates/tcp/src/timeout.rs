@@ -54,7 +54,10 @@ impl Connection {
         /// A peer that was heard within this time is alive: two of the longest timeouts.
         const ALIVE: Nanos = 240 * SECOND;
         // RFC 9293 §3.8.6.1: a peer that keeps its window closed but answers is not given up.
-        if self.snd.wnd == 0 && self.state.is_synchronized() && now.since(self.heard_at) < ALIVE {
+        if self.snd.window.bytes() == 0
+            && self.state.is_synchronized()
+            && now.since(self.heard_at) < ALIVE
+        {
             return false;
         }
         match self.settings.user_timeout() {
@@ -72,7 +75,7 @@ impl Connection {
             return;
         }
         self.snd.syn_retries = tries.saturating_add(1);
-        self.rtt.back_off();
+        self.rtt.backoff.back_off();
         self.snd.syn_due = true;
     }
 
@@ -80,13 +83,13 @@ impl Connection {
         if self.snd.una == self.snd.nxt {
             return;
         }
-        if self.is_past_user_timeout(now, self.rtt.tries(), self.settings.retries) {
+        if self.is_past_user_timeout(now, self.rtt.backoff.tries(), self.settings.retries) {
             self.finish(CloseReason::TimedOut);
             return;
         }
         self.stats.timeouts += 1;
         self.enter_loss(now);
-        self.rtt.back_off();
+        self.rtt.backoff.back_off();
         self.timers.set(
             Timer::Retransmit,
             now.after(self.retransmission_timeout(now)),
@@ -96,7 +99,7 @@ impl Connection {
     /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers.
     fn on_persist_timeout(&mut self, now: Time) {
         // RFC 9293 §3.8.6.1 is about an application that waits; without one the connection ends after a while.
-        if self.detached && self.rtt.tries() >= self.settings.retries {
+        if self.detached && self.rtt.backoff.tries() >= self.settings.retries {
             self.snd.reset_at = Some(self.snd.nxt);
             self.finish(CloseReason::TimedOut);
             return;
@@ -110,8 +113,8 @@ impl Connection {
             return;
         }
         self.probes = self.probes.saturating_add(1);
-        self.rtt.back_off();
-        if self.snd.wnd > 0 {
+        self.rtt.backoff.back_off();
+        if self.snd.window.bytes() > 0 {
             self.snd.fill_window = true;
         } else {
             self.snd.probe_due = true;

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Connection;
 use crate::time::{Nanos, Time, nanos};
 use crate::timer::Timer;
+use crate::{Backoff, Connection};
 
 /// What [`Tcb`](crate::Tcb) has of that. The default is that of a connection which has not waited yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,8 +55,8 @@ impl Connection {
             tail_probe: left(Timer::Probe),
             persist: left(Timer::Persist),
             keep_alive: left(Timer::KeepAlive),
-            backoff: self.rtt.backoff(),
-            tries: self.rtt.tries(),
+            backoff: self.rtt.backoff.doublings(),
+            tries: self.rtt.backoff.tries(),
             probes: self.probes,
             progress_age: age(self.snd.progress_at),
             heard_age: age(self.heard_at),
@@ -66,8 +66,7 @@ impl Connection {
     /// Goes on waiting where another owner has stopped.
     pub(crate) fn wait_on(&mut self, now: Instant, timer_snapshot: &TimerSnapshot) {
         let now = self.time(now);
-        self.rtt
-            .keep_backoff(timer_snapshot.backoff, timer_snapshot.tries);
+        self.rtt.backoff = Backoff::resumed(timer_snapshot.backoff, timer_snapshot.tries);
         self.probes = timer_snapshot.probes;
         self.snd.progress_at = now.before(nanos(timer_snapshot.progress_age));
         self.heard_at = now.before(nanos(timer_snapshot.heard_age));

@@ -115,12 +115,12 @@ impl Closing {
         };
         let counters = &mut env.function.counters;
         counters.accel_closing_rx_packets += u64::from(segment.segments);
-        let (was_resting, una) = (entry.state == State::TimeWait, entry.una);
+        let (was_resting, una) = (entry.state == State::TimeWait, entry.snd.una);
         let next = entry.handle_segment(now, &segment.parsed.tcp, segment.parsed.payload_len);
-        if entry.una != una {
+        if entry.snd.una != una {
             let freed = store
                 .memory
-                .trim(&mut entry.data, una.distance_to(entry.una));
+                .trim(&mut entry.data, una.distance_to(entry.snd.una));
             self.quotas.give_back(entry.function, freed);
         }
         if entry.state == State::TimeWait && next == Next::Stay && !was_resting {

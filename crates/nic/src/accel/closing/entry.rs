@@ -1,6 +1,6 @@
 //! One connection in teardown: its numbers, and how it is made.
 
-use tcp::State;
+use tcp::{Backoff, ChallengeLimit, PeerWindow, State, TIMESTAMPS_LEN};
 use wire::ethernet::MacAddr;
 use wire::tcp::HEADER_LEN;
 use wire::{FlowKey, SeqNum, ipv4, ipv6};
@@ -16,8 +16,8 @@ pub(super) const NEVER: Nanos = Nanos::MAX;
 /// A congestion window that limits nothing: a connection is handed over with no more than the initial window.
 pub(super) const OPEN: u8 = u8::MAX;
 
-/// What the device remembers of a connection. The five-tuple names it; the rest is a [`tcp::Connection`] without whatever is not
-/// needed when the application is gone and an initial window at most is left to send.
+/// What the device remembers of a connection. The five-tuple names it; the rest is what is left of a [`tcp::Connection`] once
+/// the application is gone and an initial window at most is left to send.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// When the one timer of its state fires: retransmission or window probe, end of FIN-WAIT-2, end of TIME-WAIT.
@@ -30,7 +30,24 @@ pub(super) struct Entry {
     /// Of the flow from the peer to us: leads to it in the index of flows.
     pub(super) hash: u64,
     pub(super) state: State,
+    pub(super) snd: Sending,
+    pub(super) rcv: Receiving,
+    pub(super) time_wait_ms: u32,
+    pub(super) fin_wait2_ms: u32,
+    pub(super) owes: Owes,
+    /// Not acknowledged: the bytes from `snd.una` on.
+    pub(super) data: Chain,
+    /// The tick for which the wheel is armed; 0 while it is not.
+    pub(super) armed: u64,
+    pub(super) links: Links,
+}
 
+/// An entry is three cache lines, with what says whether its place is free.
+const _: () = assert!(size_of::<Entry>() <= 192);
+
+/// The sending half.
+#[derive(Debug)]
+pub(super) struct Sending {
     /// SND.UNA, and SND.NXT, which never goes back.
     pub(super) una: SeqNum,
     pub(super) nxt: SeqNum,
@@ -40,47 +57,37 @@ pub(super) struct Entry {
     pub(super) fin: SeqNum,
     /// End of what was sent more than once (Karn); fast recovery goes up to here (RFC 6582).
     pub(super) recover: SeqNum,
-    pub(super) wnd: u32,
-    pub(super) max_wnd: u32,
-    wl1: SeqNum,
-    wl2: SeqNum,
+    pub(super) window: PeerWindow,
     /// Payload bytes per packet.
     pub(super) mss: u16,
-    /// Segments that may be under way after a time-out.
+    /// Segments that may be in flight after a time-out.
     pub(super) cwnd: u8,
     pub(super) duplicates: u8,
-    pub(super) snd_shift: u8,
+    /// Shift of the windows that the peer announces.
+    pub(super) shift: u8,
+    /// A retransmission recovers what duplicate ACKs have shown to be lost.
+    pub(super) in_fast_recovery: bool,
+    pub(super) backoff: Backoff,
+    /// Retransmission timeout in microseconds, not backed off.
+    rto_us: u32,
+}
 
-    pub(super) rcv_nxt: SeqNum,
+/// The receiving half.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    pub(super) nxt: SeqNum,
     /// Right edge of the window that we have offered.
-    pub(super) rcv_edge: SeqNum,
+    pub(super) edge: SeqNum,
+    /// The window field that we send.
     pub(super) window: u16,
+    /// The peer's FIN was taken and is not acknowledged yet.
+    pub(super) fin_unacknowledged: bool,
     pub(super) has_timestamps: bool,
     /// TS.Recent.
     pub(super) recent: u32,
     /// TSval less the device's milliseconds.
     pub(super) clock: u32,
-
-    /// Retransmission timeout in microseconds, its doublings, and time-outs since the peer acknowledged something new.
-    pub(super) rto: u32,
-    pub(super) backoff: u8,
-    pub(super) tries: u8,
-    pub(super) time_wait_ms: u32,
-    pub(super) fin_wait2_ms: u32,
-    /// No challenge ACK before this, in milliseconds (RFC 5961 §7).
-    pub(super) next_challenge: u32,
-
-    pub(super) owes: Owes,
-    /// A retransmission recovers what duplicate ACKs have told of.
-    pub(super) in_fast_recovery: bool,
-    /// The peer's FIN was taken and is not acknowledged yet.
-    pub(super) fin_unacknowledged: bool,
-
-    /// Not acknowledged: the bytes from `una` on.
-    pub(super) data: Chain,
-    /// The tick for which the wheel is armed; 0 for none.
-    pub(super) armed: u64,
-    pub(super) links: Links,
+    pub(super) challenges: ChallengeLimit,
 }
 
 /// What is to be sent beside data and FIN.
@@ -134,7 +141,6 @@ impl Entry {
             rcv_nxt,
             ..
         } = *teardown;
-        let again = teardown.retransmits > 0;
         let timestamps = teardown.timestamps;
         let mut entry = Entry {
             deadline: NEVER,
@@ -148,38 +154,39 @@ impl Entry {
             } else {
                 State::FinWait1
             },
-            una,
-            nxt,
-            send: nxt,
-            fin: una + bytes,
-            recover: if again { nxt } else { una },
-            wnd: teardown.peer_window,
-            max_wnd: teardown.peer_window.max(1),
-            wl1: rcv_nxt,
-            wl2: una,
-            mss: teardown.mss,
-            cwnd: OPEN,
-            duplicates: 0,
-            snd_shift: teardown.peer_shift,
-            rcv_nxt,
-            rcv_edge: rcv_nxt + (u32::from(teardown.window) << teardown.our_shift),
-            window: teardown.window,
-            has_timestamps: timestamps.is_some(),
-            recent: timestamps.map_or(0, |timestamps| timestamps.recent),
-            clock: timestamps.map_or(0, |timestamps| timestamps.value.wrapping_sub(millis(now))),
-            rto: teardown.rto_us,
-            backoff: teardown.retransmits,
-            tries: teardown.retransmits,
+            snd: Sending {
+                una,
+                nxt,
+                send: nxt,
+                fin: una + bytes,
+                recover: if teardown.retransmits > 0 { nxt } else { una },
+                window: PeerWindow::resumed(teardown.peer_window, 0, rcv_nxt, una),
+                mss: teardown.mss,
+                cwnd: OPEN,
+                duplicates: 0,
+                shift: teardown.peer_shift,
+                in_fast_recovery: false,
+                backoff: Backoff::resumed(teardown.retransmits, teardown.retransmits),
+                rto_us: teardown.rto_us,
+            },
+            rcv: Receiving {
+                nxt: rcv_nxt,
+                edge: rcv_nxt + (u32::from(teardown.window) << teardown.our_shift),
+                window: teardown.window,
+                fin_unacknowledged: false,
+                has_timestamps: timestamps.is_some(),
+                recent: timestamps.map_or(0, |timestamps| timestamps.recent),
+                clock: timestamps
+                    .map_or(0, |timestamps| timestamps.value.wrapping_sub(millis(now))),
+                challenges: ChallengeLimit::new(millis(now)),
+            },
             time_wait_ms: teardown.time_wait_ms,
             fin_wait2_ms: teardown.fin_wait2_ms,
-            next_challenge: millis(now),
-            // What the host owes goes with the data, or by itself if none may go.
+            // What the host owes goes with the data, or by itself if no data may go.
             owes: Owes {
                 ack: true,
                 ..Owes::default()
             },
-            in_fast_recovery: false,
-            fin_unacknowledged: false,
             data,
             armed: 0,
             links: Links::NOWHERE,
@@ -193,7 +200,7 @@ impl Entry {
     /// Sees to it that its packets are not larger than this.
     pub(super) fn fit(&mut self, mtu: u16) {
         let most = mtu.saturating_sub(self.headers_len());
-        self.mss = self.mss.min(most).max(1);
+        self.snd.mss = self.snd.mss.min(most).max(1);
     }
 
     /// Bytes of IP and TCP headers of a packet with data.
@@ -208,7 +215,10 @@ impl Entry {
 
     /// Of these, the options.
     pub(super) fn options_len(&self) -> u32 {
-        if self.has_timestamps { 12 } else { 0 }
+        match self.rcv.has_timestamps {
+            true => TIMESTAMPS_LEN.into(),
+            false => 0,
+        }
     }
 
     /// Whether `flow`, from the peer to us, is this one's.
@@ -218,25 +228,20 @@ impl Entry {
 
     /// The retransmission timeout with its back-off (RFC 6298 §5.5).
     pub(super) fn rto(&self) -> Nanos {
-        const LEAST: Nanos = 1_000_000;
-        const MOST: Nanos = 120_000_000_000;
-        let base = (Nanos::from(self.rto) * 1000).clamp(LEAST, MOST);
-        (base << self.backoff.min(16)).min(MOST)
+        const LEAST: Nanos = MILLISECOND;
+        let base = (Nanos::from(self.snd.rto_us) * 1000).max(LEAST);
+        self.snd.backoff.timeout(base)
     }
 
-    /// Takes the window of a segment unless a newer one came before (RFC 9293 §3.10.7.4).
+    /// Takes the window of a segment.
     pub(super) fn note_window(&mut self, seq: SeqNum, ack: SeqNum, field: u16) {
-        if self.wl1.before(seq) || (self.wl1 == seq && self.wl2.at_or_before(ack)) {
-            self.wnd = u32::from(field) << self.snd_shift;
-            self.max_wnd = self.max_wnd.max(self.wnd);
-            self.wl1 = seq;
-            self.wl2 = ack;
-        }
+        let bytes = u32::from(field) << self.snd.shift;
+        self.snd.window.note(seq, ack, bytes);
     }
 
     /// Bytes in flight, FIN included.
     pub(super) fn is_anything_outstanding(&self) -> bool {
-        self.una != self.nxt
+        self.snd.una != self.snd.nxt
     }
 
     /// It has ended, and has nothing more to say.
@@ -255,7 +260,7 @@ impl Entry {
 
     /// Our FIN is acknowledged.
     pub(super) fn is_fin_acknowledged(&self) -> bool {
-        self.una.after(self.fin)
+        self.snd.una.after(self.snd.fin)
     }
 
     pub(super) fn enter_time_wait(&mut self, now: Nanos) {

@@ -29,14 +29,14 @@ pub(super) fn next(
         flow: &entry.flow,
         hop_limit: entry.hop_limit,
     };
-    let offset = entry.una.distance_to(header.seq);
+    let offset = entry.snd.una.distance_to(header.seq);
     let (memory, data) = (&store.memory, &entry.data);
     let (len, meta) = packet::write(
         out,
         env.nic,
         &addresses,
         &header,
-        (payload, entry.mss),
+        (payload, entry.snd.mss),
         |out| {
             if payload > 0 {
                 memory.read(data, offset, out);
@@ -44,7 +44,7 @@ pub(super) fn next(
             Some(())
         },
     )?;
-    let packets = u64::from(payload.div_ceil(entry.mss.into()).max(1));
+    let packets = u64::from(payload.div_ceil(entry.snd.mss.into()).max(1));
     let counters = &mut function.counters;
     counters.accel_closing_tx_packets += packets;
     counters.accel_closing_retrans += if again { packets } else { 0 };

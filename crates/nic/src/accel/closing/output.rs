@@ -1,6 +1,6 @@
 //! What a connection in teardown sends next (RFC 9293 §3.8, §3.10.7).
 
-use tcp::State;
+use tcp::{Backoff, State};
 use wire::SeqNum;
 use wire::tcp::{Flags, Header, Options, Timestamps};
 
@@ -38,7 +38,7 @@ impl Entry {
         if self.state == State::Closed {
             return owes.reset;
         }
-        self.send.at_or_before(self.fin) || owes.ack || owes.probe || owes.oldest
+        self.snd.send.at_or_before(self.snd.fin) || owes.ack || owes.probe || owes.oldest
     }
 
     /// The next segment; larger than a packet if the wire can `cut` it.
@@ -54,55 +54,47 @@ impl Entry {
             return Some(self.data_segment(now, range));
         }
         if let Some(range) = self.sendable(cut) {
-            self.send = range.end();
+            self.snd.send = range.end();
             return Some(self.data_segment(now, range));
         }
         self.watch_window(now);
         if std::mem::take(&mut self.owes.probe) {
             // An empty segment that the peer must answer.
-            return Some(self.empty_segment(now, self.una - 1));
+            return Some(self.empty_segment(now, self.snd.una - 1));
         }
         self.owes
             .ack
             .then(|| self.empty_segment(now, self.acceptable_seq()))
     }
 
-    /// Where the peer takes a segment without payload: behind all that was sent, or at the edge of its window if that was
-    /// taken back.
     fn acceptable_seq(&self) -> SeqNum {
-        let edge = self.una + self.wnd;
-        // What a peer takes is not told exactly when windows are scaled.
-        let rounding = (1 << self.snd_shift) - 1;
-        if self.nxt.after(edge + rounding) {
-            edge
-        } else {
-            self.nxt
-        }
+        let snd = &self.snd;
+        snd.window.acceptable_seq(snd.una, snd.nxt, snd.shift)
     }
 
     /// The first segment that is not acknowledged, as it may have been lost.
     fn oldest(&self) -> Range {
-        let sent = self.una.distance_to(self.nxt.min(self.fin));
-        let payload = sent.min(self.mss.into());
-        let end = self.una + payload;
+        let sent = self.snd.una.distance_to(self.snd.nxt.min(self.snd.fin));
+        let payload = sent.min(self.snd.mss.into());
+        let end = self.snd.una + payload;
         Range {
-            start: self.una,
+            start: self.snd.una,
             payload,
-            fin: end == self.fin && self.nxt.after(self.fin),
+            fin: end == self.snd.fin && self.snd.nxt.after(self.snd.fin),
         }
     }
 
     /// What the windows let go.
     fn sendable(&mut self, cut: bool) -> Option<Range> {
-        if self.send.after(self.fin) {
+        if self.snd.send.after(self.snd.fin) {
             return None;
         }
-        let mss = u32::from(self.mss);
-        let left = self.send.distance_to(self.fin);
+        let mss = u32::from(self.snd.mss);
+        let left = self.snd.send.distance_to(self.snd.fin);
         let offered = self.offered();
-        let room = match self.cwnd {
+        let room = match self.snd.cwnd {
             OPEN => offered,
-            cwnd => offered.min(self.room_until(self.una + u32::from(cwnd) * mss)),
+            cwnd => offered.min(self.room_until(self.snd.una + u32::from(cwnd) * mss)),
         };
         let payload = if left <= room {
             left
@@ -120,7 +112,7 @@ impl Entry {
         }
         let payload = if cut { payload } else { payload.min(mss) };
         Some(Range {
-            start: self.send,
+            start: self.snd.send,
             payload,
             fin: fin && payload == left,
         })
@@ -128,18 +120,18 @@ impl Entry {
 
     /// What the peer's window takes from `send` on.
     fn offered(&self) -> u32 {
-        let offered = self.room_until(self.una + self.wnd);
-        if self.send == self.una && self.send.before(self.nxt) {
+        let offered = self.room_until(self.snd.una + self.snd.window.bytes());
+        if self.snd.send == self.snd.una && self.snd.send.before(self.snd.nxt) {
             // RFC 9293 §3.8.6: a peer that has taken back its window is probed with what is oldest.
-            let oldest = self.send.distance_to(self.nxt);
-            return offered.max(oldest.min(u32::from(self.mss) + 1));
+            let oldest = self.snd.send.distance_to(self.snd.nxt);
+            return offered.max(oldest.min(u32::from(self.snd.mss) + 1));
         }
         offered
     }
 
     fn room_until(&self, edge: SeqNum) -> u32 {
-        if edge.after(self.send) {
-            self.send.distance_to(edge)
+        if edge.after(self.snd.send) {
+            self.snd.send.distance_to(edge)
         } else {
             0
         }
@@ -148,32 +140,32 @@ impl Entry {
     /// A window smaller than a segment is used only if it is half of the largest ever, or the override timer says so
     /// (RFC 9293 §3.8.6.2.1).
     fn may_send_small(&self, room: u32) -> bool {
-        let again = self.send.before(self.nxt);
-        let worth_it = room >= self.max_wnd / 2 || self.owes.fill;
+        let again = self.snd.send.before(self.snd.nxt);
+        let worth_it = self.snd.window.is_worth(room) || self.owes.fill;
         room > 0 && (again || (!self.is_anything_outstanding() && worth_it))
     }
 
     /// Data waits, nothing is in flight and the window does not let it go: probe the window from time to time.
     fn watch_window(&mut self, now: Nanos) {
-        let waits = self.send.at_or_before(self.fin) && !self.is_anything_outstanding();
+        let waits = self.snd.send.at_or_before(self.snd.fin) && !self.is_anything_outstanding();
         if waits && self.deadline == NEVER {
             self.deadline = now + self.rto();
         }
     }
 
     fn data_segment(&mut self, now: Nanos, range: Range) -> Segment {
-        let again = range.start.before(self.nxt);
+        let again = range.start.before(self.snd.nxt);
         if again {
-            self.recover = self.recover.max(range.end());
+            self.snd.recover = self.snd.recover.max(range.end());
         } else if !self.is_anything_outstanding() {
             // The window has opened.
-            if std::mem::take(&mut self.tries) > 0 {
-                self.backoff = 0;
+            if self.snd.backoff.tries() > 0 {
+                self.snd.backoff = Backoff::default();
             }
             self.owes.fill = false;
             self.deadline = NEVER;
         }
-        self.nxt = self.nxt.max(range.end());
+        self.snd.nxt = self.snd.nxt.max(range.end());
         if self.deadline == NEVER {
             self.deadline = now + self.rto();
         }
@@ -181,7 +173,7 @@ impl Entry {
         if range.fin {
             flags |= Flags::FIN;
         }
-        if range.payload > 0 && range.start + range.payload == self.fin {
+        if range.payload > 0 && range.start + range.payload == self.snd.fin {
             flags |= Flags::PSH;
         }
         Segment {
@@ -201,18 +193,18 @@ impl Entry {
 
     fn header(&mut self, now: Nanos, seq: SeqNum, flags: Flags) -> Header {
         self.owes.ack = false;
-        self.fin_unacknowledged = false;
+        self.rcv.fin_unacknowledged = false;
         Header {
             src_port: self.flow.src.1,
             dst_port: self.flow.dst.1,
             seq,
-            ack: self.rcv_nxt,
+            ack: self.rcv.nxt,
             flags,
-            window: self.window,
+            window: self.rcv.window,
             options: Options {
-                timestamps: self.has_timestamps.then(|| Timestamps {
-                    val: self.clock.wrapping_add(millis(now)),
-                    echo: self.recent,
+                timestamps: self.rcv.has_timestamps.then(|| Timestamps {
+                    val: self.rcv.clock.wrapping_add(millis(now)),
+                    echo: self.rcv.recent,
                 }),
                 ..Options::default()
             },
@@ -224,7 +216,7 @@ impl Entry {
             header: Header {
                 src_port: self.flow.src.1,
                 dst_port: self.flow.dst.1,
-                seq: self.nxt,
+                seq: self.snd.nxt,
                 flags: Flags::RST,
                 ..Header::default()
             },

@@ -11,17 +11,17 @@ impl Entry {
         /// Payload and options: as for a [`tcp::Connection`], a forged report can't shrink packets to nothing.
         const FLOOR: u32 = 512;
         // RFC 5927 §4.1: who can't tell what is in flight has not seen it.
-        let in_flight = self.una.at_or_before(seq) && seq.before(self.nxt);
+        let in_flight = self.snd.una.at_or_before(seq) && seq.before(self.snd.nxt);
         let mss = mtu
             .saturating_sub(self.headers_len().into())
             .max(FLOOR - self.options_len());
-        if !in_flight || mss >= u32::from(self.mss) {
+        if !in_flight || mss >= u32::from(self.snd.mss) {
             return false;
         }
-        self.mss = mss as u16;
+        self.snd.mss = mss as u16;
         // It is not lost to congestion (RFC 1191 §6.4).
-        self.send = self.una;
-        self.recover = self.nxt;
+        self.snd.send = self.snd.una;
+        self.snd.recover = self.snd.nxt;
         true
     }
 }

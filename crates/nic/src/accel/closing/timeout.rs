@@ -17,21 +17,20 @@ impl Entry {
         match self.state {
             State::TimeWait | State::FinWait2 => return Next::End,
             State::Closed => return Next::Stay,
-            _ if self.tries >= RETRIES => return Next::Abort,
+            _ if self.snd.backoff.tries() >= RETRIES => return Next::Abort,
             _ => {}
         }
-        self.tries += 1;
-        self.backoff = self.backoff.saturating_add(1);
+        self.snd.backoff.back_off();
         self.deadline = now + self.rto();
         if self.is_anything_outstanding() {
             // RFC 6298 §5.4, RFC 5681 §3.1: everything is held for lost, and one segment goes.
-            self.send = self.una;
-            self.recover = self.nxt;
-            self.cwnd = 1;
-            self.duplicates = 0;
-            self.in_fast_recovery = false;
+            self.snd.send = self.snd.una;
+            self.snd.recover = self.snd.nxt;
+            self.snd.cwnd = 1;
+            self.snd.duplicates = 0;
+            self.snd.in_fast_recovery = false;
             self.owes.oldest = false;
-        } else if self.wnd > 0 {
+        } else if self.snd.window.bytes() > 0 {
             self.owes.fill = true;
         } else {
             // RFC 9293 §3.8.6.1.

@@ -4,6 +4,7 @@
 //! it follows their acknowledgements. What only someone who does not see the connection would send, it keeps from both
 //! (RFC 5961).
 
+use tcp::is_new_incarnation;
 use wire::SeqNum;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
@@ -76,8 +77,10 @@ impl Pair {
         let (half, _) = self.legs(side);
         let segment = &parsed.tcp;
         if !segment.flags.contains(Flags::RST) {
+            let recent = half.timestamps().then_some(half.recent);
+            let is_new = || is_new_incarnation(segment, recent, half.nxt);
             return match self.phase {
-                Phase::Lingering { .. } if self.is_newer(side, parsed) => Verdict::Reopens,
+                Phase::Lingering { .. } if is_new() => Verdict::Reopens,
                 // RFC 5961 §4.2.
                 _ => Verdict::Challenge,
             };
@@ -92,19 +95,6 @@ impl Pair {
             Verdict::Challenge
         } else {
             Verdict::Drop
-        }
-    }
-
-    /// A SYN that can't be an old one of this connection (RFC 6191 §2).
-    fn is_newer(&self, side: Side, parsed: &Parsed) -> bool {
-        let (half, _) = self.legs(side);
-        let segment = &parsed.tcp;
-        if segment.flags.contains(Flags::ACK) {
-            return false;
-        }
-        match segment.options.timestamps.filter(|_| half.timestamps()) {
-            Some(new) if new.val != half.recent => SeqNum(new.val).after(SeqNum(half.recent)),
-            _ => segment.seq.after(half.nxt),
         }
     }
 

@@ -12,6 +12,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
+use ::tcp::TIMESTAMPS_LEN;
 use wire::checksum::Sum;
 use wire::ethernet::{self, MacAddr};
 use wire::{FlowKey, SeqNum, tcp};
@@ -22,9 +23,6 @@ use crate::ring::accel::{Leg, LegState, Side, Splice, SpliceEnd, SpliceId, Times
 
 /// No pair.
 pub(super) const NIL: u32 = u32::MAX;
-
-/// Bytes of the timestamps option with its padding.
-const TIMESTAMPS_LEN: u16 = 12;
 
 /// A splice. 64 Ki of them, with what leads to them, stay below 16 MiB.
 #[derive(Debug, Clone, Copy)]

@@ -210,7 +210,7 @@ proptest! {
             let header = Header {
                 src_port: 1,
                 dst_port: 80,
-                seq: SeqNum(before.rcv_nxt.0.wrapping_add(segment.seq as u32)),
+                seq: SeqNum(before.rcv.nxt.0.wrapping_add(segment.seq as u32)),
                 ack: SeqNum(end.0.wrapping_add(segment.ack as u32)),
                 flags: segment.flags,
                 window: segment.window,
@@ -237,8 +237,8 @@ proptest! {
                 Host::Open(connection) => {
                     let entry = entry(&rig).expect("both are open");
                     prop_assert_eq!(entry.state, connection.state(), "{:?}", header);
-                    prop_assert_eq!(entry.una, connection.snd_una());
-                    prop_assert_eq!(entry.rcv_nxt, connection.rcv_nxt());
+                    prop_assert_eq!(entry.snd.una, connection.snd_una());
+                    prop_assert_eq!(entry.rcv.nxt, connection.rcv_nxt());
                 }
                 Host::Resting(_) => {
                     let state = entry(&rig).map(|entry| entry.state);
