@@ -19,12 +19,12 @@ pub struct Contexts<C> {
 #[derive(Debug)]
 struct Slot<C> {
     shadow: C,
-    /// The NIC has been told to destroy it. What it has transformed before may still come.
+    /// The command to destroy it is posted. What it has transformed before may still come.
     is_destroyed: bool,
 }
 
 impl<C> Contexts<C> {
-    /// None, of so many that there may be.
+    /// No contexts yet, of so many that there may be.
     pub fn new(quota: u32) -> Contexts<C> {
         Contexts {
             slots: Vec::new(),

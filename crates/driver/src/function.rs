@@ -42,7 +42,7 @@ struct Posted {
 pub struct Flushed {
     /// Descriptors posted.
     pub posted: u64,
-    /// None wait any more.
+    /// No command waits any more.
     pub is_done: bool,
 }
 
@@ -224,7 +224,7 @@ impl<C, M> Function<C, M> {
         self.queues[0].send.posted()
     }
 
-    /// The place behind all that the NIC has been told.
+    /// The place behind all that was posted.
     pub fn ticket(&mut self) -> Ticket {
         if self.commands.is_empty() {
             Ticket::Posted(self.want_settled())
@@ -281,7 +281,7 @@ impl<C, M> Function<C, M> {
         self.settling.settled != before
     }
 
-    /// The NIC is gone, and all that it had told was taken: what was posted counts as done. Another one finds the rings empty.
+    /// The NIC is gone, and all that it had reported was taken: what was posted counts as done. Another one finds the rings empty.
     pub fn clear(&mut self) {
         self.queues.iter_mut().for_each(HostQueue::clear);
     }

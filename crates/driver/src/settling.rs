@@ -2,7 +2,7 @@
 
 use nic::ring::HostQueue;
 
-/// A place in the order of what the NIC is told.
+/// A place in the order of what is posted.
 #[derive(Clone, Copy, Debug)]
 pub enum Ticket {
     /// Behind so many commands, the last of which waits for room in the ring.

@@ -57,7 +57,7 @@ pub struct MsgState {
     pub epoch: u16,
 }
 
-/// Most notes on one packet. Where there would be more, there are none.
+/// Most notes on one packet. More are dropped, all of them.
 pub const MAX_NOTES: usize = 16;
 
 /// What an engine has to say of bytes that it has transformed, beside whether their check held: a pattern's match, for example.
@@ -146,7 +146,7 @@ impl Results {
         assert!(self.len <= self.bytes.len(), "what was put there had room");
     }
 
-    /// Whether there are none.
+    /// Whether there are no notes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -203,7 +203,7 @@ pub trait Layer5 {
     /// of any message are a header, and it is one byte.
     const FIXED_LEN: Option<u32> = None;
 
-    /// Length of the shortest header, from which the length of any can be told.
+    /// Length of the shortest header, from which the length of any is known.
     const MIN_HEADER_LEN: usize = Self::HEADER_LEN;
 
     /// Bytes of the header that begins with these [`MIN_HEADER_LEN`](Self::MIN_HEADER_LEN) bytes: at most
@@ -272,7 +272,7 @@ pub trait Layer5 {
         true
     }
 
-    /// Whether a message is surely of another kind, none of whose bytes are the inner stream's, judged by the same byte.
+    /// Whether a message is surely of another kind, without bytes of the inner stream, judged by the same byte.
     fn carries_nothing(&self, _behind: u8) -> bool {
         false
     }

@@ -18,7 +18,7 @@ pub use event::{CounterName, Event, HostEvent};
 pub use layers::{Layers, MAX_LAYERS, MAX_PARAMETERS, UnknownLayers};
 pub use resource::{MAX_RESOURCE, Resource, ResourceId};
 
-/// Names a protocol on the rings. 0 names none.
+/// Names a protocol on the rings. 0 names no protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProtocolId(pub u8);
 
@@ -66,7 +66,7 @@ pub trait Protocol: AnyOrder<Message: Debug + Send> + Debug + Send + Sized + 'st
     ) -> Option<Self>;
 }
 
-/// What an engine is told, as bytes of a descriptor.
+/// An engine's parameters, as bytes of a descriptor.
 pub trait Parameters: Sized {
     /// Bytes of the encoding: a multiple of 8.
     const ENCODED_LEN: usize;

@@ -55,7 +55,7 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
     /// Processes `input`, the next bytes of the stream, into `output` of the same length.
     ///
     /// # Errors
-    /// When a header turns out to be none, all bytes before the piece in which it is refused have
+    /// When a header turns out to be invalid, all bytes before the piece in which it is refused have
     /// been processed and `output` is unspecified from there on. The walker is then of no more
     /// use: make a new one at a known message boundary.
     ///

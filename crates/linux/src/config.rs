@@ -31,7 +31,7 @@ impl Config {
         FunctionConfig {
             small_entries: self.small_buffers,
             large_entries: self.large_buffers,
-            // Linux has its own sockets: none of them is the NIC's to open, to finish, to join or to run.
+            // Linux has its own sockets: the NIC does not open, finish, join or run them.
             closing: 0,
             packet_memory: 0,
             splices: 0,

@@ -14,7 +14,7 @@ pub(crate) type Rings = driver::Function<Owner, Retired>;
 pub(crate) enum Owner {
     /// It makes the records of the connection with this index.
     Sender(u32),
-    /// It opens the records of packets of this flow, which are told of with this tag.
+    /// It opens the records of packets of this flow, which are reported with this tag.
     Receiver(FlowKey, RxContextTag),
     /// It places the data of this flow's PDUs.
     Pdus(FlowKey),

@@ -46,7 +46,7 @@ impl LinuxFunction {
                         .rebuilt
                         .take_parts(&mut self.rings.queues[0].recv, &packet);
                     let Some(held) = self.buffers.reclaim(packet.buffer) else {
-                        // A buffer that was not lent: there is nothing to look at.
+                        // The buffer was not posted: the device is faulty.
                         self.counters.driver_errors += 1;
                         continue;
                     };
@@ -72,7 +72,7 @@ impl LinuxFunction {
                     Some(Owner::Sender(_)) | None => {}
                 },
                 RecvDescriptor::Completion { context, .. } => self.refused(context),
-                // Of contexts and connections that this driver has none of.
+                // Of contexts and connections that this driver does not have.
                 _ => self.counters.driver_errors += 1,
             }
         }
@@ -126,7 +126,7 @@ impl LinuxFunction {
         packet::parse(frame).ok()
     }
 
-    /// Whether Linux is to have a packet; what the NIC did to it is told then.
+    /// Whether Linux is to have a packet; what the NIC did to it is reported then.
     fn is_for_linux(
         &mut self,
         now: Instant,

@@ -1,12 +1,12 @@
 //! The receive direction of connections whose records the NIC opens.
 //!
-//! The device decrypts packets on their way to Linux. What it did is told in the connection's [results](attachment::results) before the packet
+//! The device decrypts packets on their way to Linux. What it did is reported in the connection's [results](attachment::results) before the packet
 //! goes to Linux, so that the program's library finds it there with the bytes. What is awkward about that is what TCP does meanwhile: packets
 //! come twice, overlap, and are dropped. Linux never knows of two forms, and keeps whatever copy it likes. So:
 //!
 //! - The forms in which bytes went up that Linux has not acknowledged are remembered, frame by frame ([`forms`]). A second copy in another form is
-//!   told as such before it goes up; the library finds out which one Linux has kept, for of all combinations only one has the right tag.
-//! - A frame of which that can't be told does not go up. TCP brings it again, and the device never decrypts anything twice.
+//!   reported as such before it goes up; the library finds out which one Linux has kept, for of all combinations only one has the right tag.
+//! - A frame of which that can't be reported does not go up. TCP brings it again, and the device never decrypts anything twice.
 //! - URG is taken off: Linux would leave a byte out of the stream, and everything behind it would be one place off.
 //!
 //! Positions are exact because this driver carries all of the flow's packets, and is given keys between two of them.

@@ -2,7 +2,7 @@
 //!
 //! Keys are taken for a connection only if its handshake went through this interface, and if what was sent and acknowledged since agrees with what the
 //! socket says of itself. A socket whose packets are given other addresses on their way here (NAT, a tunnel, a program in the kernel) has no
-//! connection here, or somebody else's with other numbers.
+//! connection here, or another socket's with other numbers.
 //!
 //! ```text
 //!   SYN ──▶ half open ──▶ SYN, ACK ──▶ ACK ──▶ open: sequence numbers, acknowledgements and timestamps of both directions
@@ -203,7 +203,7 @@ impl Tracker {
         let tcp = &parsed.tcp;
         let timestamp = tcp.options.timestamps.map(|stamps| (stamps.val, now));
         if tcp.flags.contains(Flags::SYN) {
-            // A SYN counts as acknowledged once for who sends it first; data in it are none of the NIC's.
+            // A SYN counts as acknowledged once for the end that sends it first; the NIC has no part in data in it.
             let is_first = !tcp.flags.contains(Flags::ACK);
             if parsed.payload_len > 0 {
                 return true;

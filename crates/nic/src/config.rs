@@ -1,4 +1,4 @@
-//! What a device is told when it is made.
+//! What a device is configured with when it is made.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ impl Default for AccelConfig {
 /// allocated before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToeConfig {
-    /// Hard_limit: connections of all functions together; 0 for a device that runs none.
+    /// Hard_limit: connections of all functions together; 0 for a device that runs no connections.
     pub hard_limit: u32,
     /// Most NIC packets in the receive queue; what comes beyond is dropped.
     pub queue: u32,

@@ -276,7 +276,7 @@ impl Counters {
     /// The counter of this name.
     ///
     /// # Panics
-    /// When there is none of that name.
+    /// When no counter has that name.
     #[must_use]
     pub fn named(&self, name: &str) -> u64 {
         let found = self.iter().find(|(known, _)| *known == name);

@@ -46,7 +46,7 @@ impl Features {
         self.0
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -78,7 +78,7 @@ impl Features {
 }
 
 impl fmt::Display for Features {
-    /// The names, and the bits that have none.
+    /// The names, and the bits without a name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = *self;
         let mut separator = "";

@@ -47,7 +47,7 @@ pub(crate) struct Queue {
     /// Commands before this slot of the command ring may be carried out: the send ring was empty after they had been published.
     pub(crate) commands_until: u64,
     pub(crate) unshown: Unshown,
-    /// The host is to be told that the function was reset.
+    /// The reset of the function is to be reported.
     pub(crate) reset_due: bool,
     pub(crate) receive: ReceiveState,
     pub(crate) counters: QueueCounters,
@@ -107,19 +107,19 @@ impl Function {
         Function::new(id, DeviceFunction::none(), 0)
     }
 
-    /// Whether it is nobody's.
+    /// Whether it is in the place of a function that has gone.
     pub(crate) fn is_vacant(&self) -> bool {
         self.queues.is_empty()
     }
 
-    /// Writes a descriptor to a queue's receive ring, where room for packets and completions stays. False when there is none.
+    /// Writes a descriptor to a queue's receive ring, where room for packets and completions stays. False when the ring is full.
     #[must_use]
-    pub(crate) fn tell(&mut self, queue: usize, descriptor: RecvDescriptor) -> bool {
-        self.tell_all(queue, &[descriptor])
+    pub(crate) fn report(&mut self, queue: usize, descriptor: RecvDescriptor) -> bool {
+        self.report_all(queue, &[descriptor])
     }
 
-    /// Forgets what is posted, being done and not told yet; buffers that were taken are used for other packets. The host is to
-    /// be told.
+    /// Forgets what is posted, being done and not reported yet; buffers that were taken are used for other packets. The host is to
+    /// be notified.
     pub(crate) fn reset(&mut self) {
         self.resources.clear();
         self.own.reset();
@@ -135,21 +135,21 @@ impl Function {
     }
 
     /// Tells the host that the function was reset, if it does not know. False when that waits for room.
-    pub(crate) fn tell_of_reset(&mut self) -> bool {
+    pub(crate) fn report_reset(&mut self) -> bool {
         let epoch = self.epoch;
         let mut all = true;
         for at in 0..self.queues.len() {
             if self.queues[at].reset_due {
-                let told = self.tell(at, RecvDescriptor::Reset { epoch });
-                self.queues[at].reset_due = !told;
-                all &= told;
+                let reported = self.report(at, RecvDescriptor::Reset { epoch });
+                self.queues[at].reset_due = !reported;
+                all &= reported;
             }
         }
         all
     }
 
     /// Tells the host what has become of its resources. False when some are still being made, or that waits for room.
-    pub(crate) fn tell_of_resources(&mut self, maker: &mut Maker) -> bool {
+    pub(crate) fn report_resources(&mut self, maker: &mut Maker) -> bool {
         if self.resources.is_idle() {
             return true;
         }
@@ -157,12 +157,12 @@ impl Function {
         let count = |protocol, event| counters.l5.count(protocol, event, 1);
         self.resources.settle(count);
         self.resources.make_next(maker);
-        while let Some((resource, result)) = self.resources.untold() {
+        while let Some((resource, result)) = self.resources.unreported() {
             let error = result.err();
-            if !self.tell(0, RecvDescriptor::Resource { resource, error }) {
+            if !self.report(0, RecvDescriptor::Resource { resource, error }) {
                 break;
             }
-            self.resources.told(resource);
+            self.resources.reported(resource);
         }
         self.resources.is_idle()
     }
@@ -173,7 +173,7 @@ impl Function {
         queues.any(|queue| queue.rings.commands.has_work())
     }
 
-    /// Whether [`tell_all`](Self::tell_all) would tell so many.
+    /// Whether [`tell_all`](Self::report_all) would tell so many.
     pub(crate) fn has_space(&mut self, queue: usize, descriptors: u32) -> bool {
         let Some(queue) = self.queues.get_mut(queue) else {
             return false;
@@ -182,9 +182,9 @@ impl Function {
         queue.rings.recv.free(needed) >= needed
     }
 
-    /// As [`tell`](Self::tell), for several: all or none.
+    /// As [`report`](Self::report), for several: all of them, or nothing.
     #[must_use]
-    pub(crate) fn tell_all(&mut self, queue: usize, descriptors: &[RecvDescriptor]) -> bool {
+    pub(crate) fn report_all(&mut self, queue: usize, descriptors: &[RecvDescriptor]) -> bool {
         if !self.has_space(queue, descriptors.len() as u32) {
             return false;
         }
@@ -206,11 +206,11 @@ impl Queue {
     /// And those of a buffer that was unmapped: what was placed in it is on a receive ring first, not among these packets.
     pub(crate) fn give_back(&mut self, nic_packets: &RxQueue) {
         let unfinished = self.transmit.unfinished();
-        let untold = self.completions.first();
+        let unreported = self.completions.first();
         let unshown = self.unshown.first(nic_packets);
         self.rings.commands.publish();
         let send = &mut self.rings.send;
-        let needed = unfinished.into_iter().chain(untold).chain(unshown);
+        let needed = unfinished.into_iter().chain(unreported).chain(unshown);
         match needed.min() {
             Some(index) => send.publish_before(index),
             None => send.publish(),
@@ -221,29 +221,29 @@ impl Queue {
 /// Descriptors of a send ring that have unmapped buffers, while something placed in these is still in the queue of NIC packets.
 #[derive(Debug, Default)]
 pub(crate) struct Unshown {
-    /// The first one, and the mark to be passed.
+    /// The first one, and the epoch to be passed.
     first: Option<(u64, u64)>,
-    /// The first and the last mark of those after it.
+    /// The first and the last epoch of those after it.
     later: Option<(u64, u64)>,
 }
 
 impl Unshown {
     /// Holds back the descriptor at `index` until all that was placed up to now has left the queue.
     pub(crate) fn hold(&mut self, index: u64, nic_packets: &mut RxQueue) {
-        let Some(mark) = nic_packets.mark_placed() else {
+        let Some(epoch) = nic_packets.end_epoch() else {
             return;
         };
         match (&self.first, &mut self.later) {
-            (None, _) => self.first = Some((index, mark)),
-            (Some(_), Some((_, last))) => *last = mark,
-            (Some(_), later) => *later = Some((index, mark)),
+            (None, _) => self.first = Some((index, epoch)),
+            (Some(_), Some((_, last))) => *last = epoch,
+            (Some(_), later) => *later = Some((index, epoch)),
         }
     }
 
     /// The first descriptor that is held back.
     fn first(&mut self, nic_packets: &RxQueue) -> Option<u64> {
-        while let Some((index, mark)) = self.first {
-            if !nic_packets.has_passed(mark) {
+        while let Some((index, epoch)) = self.first {
+            if !nic_packets.has_passed(epoch) {
                 return Some(index);
             }
             self.first = self.later.take();

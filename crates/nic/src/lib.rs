@@ -12,7 +12,7 @@
 //!
 //! # The poll contract
 //! Nothing here reads a clock, blocks, opens a socket or spawns a thread, and nothing allocates per packet in
-//! steady state. Whoever runs a NIC calls, in any order and from one thread:
+//! steady state. The caller uses, in any order and from one thread:
 //!
 //! - [`Nic::handle_frame`] with every frame that the wire brings;
 //! - [`Nic::poll_transmit`] until it gives `None`: each call writes one frame for the wire;
@@ -64,5 +64,5 @@ pub use device::{AttachError, Nic};
 pub use features::{Features, Identity};
 pub use frame::FrameMeta;
 pub use prefetch::prefetch;
-pub use send::lent::{BorrowedFrame, Payload};
+pub use send::borrowed::{BorrowedFrame, Payload};
 pub use switch::FunctionId;

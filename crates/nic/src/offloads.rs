@@ -26,10 +26,10 @@ pub(crate) struct Offloads {
     pub(crate) hasher: FlowHasher,
     pub(crate) accel: Accel,
     pub(crate) toe: Toe,
-    /// Slices of the command at hand, which the function's queue has lent.
+    /// Slices of the command at hand, which the function's queue has borrowed.
     pub(crate) gather: Box<Gather>,
     /// Payload may stay where the hosts have it.
-    pub(crate) lends: bool,
+    pub(crate) borrows: bool,
     /// Makes what contexts share.
     pub(crate) maker: Maker,
     recoveries: u64,
@@ -51,7 +51,7 @@ impl Offloads {
                 ..config.toe
             }),
             gather: Box::new(Gather::EMPTY),
-            lends: false,
+            borrows: false,
             maker: Maker::default(),
             recoveries: 0,
         }

@@ -48,8 +48,8 @@ struct Slot {
     protocol: Option<ProtocolId>,
     /// Of [`Resources::left`].
     taken: usize,
-    /// What the host is still to be told.
-    untold: Option<Result<(), ErrorCode>>,
+    /// What is still to be reported.
+    unreported: Option<Result<(), ErrorCode>>,
 }
 
 #[derive(Debug, Default)]
@@ -128,7 +128,7 @@ impl Resources {
         Ok((parameters, engine.ok_or(ErrorCode::BadParameters)?))
     }
 
-    /// Begins to make one. The host is told when it is there, or why not.
+    /// Begins to make one. Whether it was made, or why not, is reported later.
     ///
     /// # Errors
     /// When the number is too large or in use.
@@ -141,13 +141,13 @@ impl Resources {
     ) -> Result<(), ErrorCode> {
         let slot = self.slots.get_mut(usize::from(id.0));
         let slot = slot.ok_or(ErrorCode::OverQuota)?;
-        if !matches!(slot.state, State::Free) || slot.untold.is_some() {
+        if !matches!(slot.state, State::Free) || slot.unreported.is_some() {
             return Err(ErrorCode::ResourceExists);
         }
         slot.protocol = Some(protocol);
         match bytes {
             Ok(bytes) => slot.state = State::Waiting(bytes),
-            Err(error) => slot.untold = Some(Err(error)),
+            Err(error) => slot.unreported = Some(Err(error)),
         }
         self.make_next(maker);
         Ok(())
@@ -171,7 +171,7 @@ impl Resources {
                 }
                 Err(error) => {
                     slot.state = State::Free;
-                    slot.untold = Some(Err(error));
+                    slot.unreported = Some(Err(error));
                 }
             }
         }
@@ -203,7 +203,7 @@ impl Resources {
             let taken = made.as_ref().map_or(0, Resource::bytes).min(slot.taken);
             self.left += slot.taken - taken;
             slot.taken = taken;
-            slot.untold = Some(match made {
+            slot.unreported = Some(match made {
                 Some(_) => Ok(()),
                 None => Err(ErrorCode::BadParameters),
             });
@@ -214,21 +214,21 @@ impl Resources {
         }
     }
 
-    /// A resource whose host is still to be told what has become of it.
-    pub(crate) fn untold(&self) -> Option<(ResourceId, Result<(), ErrorCode>)> {
+    /// A resource whose result is still to be reported.
+    pub(crate) fn unreported(&self) -> Option<(ResourceId, Result<(), ErrorCode>)> {
         let mut slots = (0..).zip(&self.slots);
-        slots.find_map(|(at, slot)| Some((ResourceId(at), slot.untold?)))
+        slots.find_map(|(at, slot)| Some((ResourceId(at), slot.unreported?)))
     }
 
-    /// The host was told of a resource.
-    pub(crate) fn told(&mut self, id: ResourceId) {
-        self.slots[usize::from(id.0)].untold = None;
+    /// The result was reported.
+    pub(crate) fn reported(&mut self, id: ResourceId) {
+        self.slots[usize::from(id.0)].unreported = None;
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         self.slots.iter().all(|slot| {
             let is_settled = matches!(slot.state, State::Free | State::Made(_));
-            slot.untold.is_none() && is_settled
+            slot.unreported.is_none() && is_settled
         })
     }
 }

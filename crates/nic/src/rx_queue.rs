@@ -6,18 +6,18 @@
 //!                                            └─ held: waits            ─▶ drain ─▶ host, as any packet
 //! ```
 //!
-//! Each function has its own, so that none fills another's. Packets lie in one slab of bounded size, each in the list of its
+//! Each function has its own, so that a function does not fill another's. Packets lie in one slab of bounded size, each in the list of its
 //! connection; what was placed of a packet follows it there. Within a connection the order is that of arrival; between
 //! connections it is a round, one packet each. Payload is not here, it is in the host's buffers already; a packet
 //! without payload has no buffer at all.
 
+mod epochs;
 mod list;
-mod marks;
 mod packet;
 
 use crate::context::receive::placing::Placed;
+use epochs::Epochs;
 use list::{Item, List, NO_PACKETS, NONE, Round, Slot, Turn};
-use marks::Marks;
 pub(crate) use packet::{NicPacket, Stored, Taken};
 
 /// The queue of one function.
@@ -35,7 +35,7 @@ pub(crate) struct RxQueue {
     /// By connection.
     lists: Vec<List>,
     round: Round,
-    marks: Marks,
+    epochs: Epochs,
 }
 
 impl RxQueue {
@@ -53,18 +53,18 @@ impl RxQueue {
                 first: NONE,
                 last: NONE,
             },
-            marks: Marks::default(),
+            epochs: Epochs::default(),
         }
     }
 
-    /// A mark for all that was placed and is in the queue now; `None` when there is nothing.
-    pub(crate) fn mark_placed(&mut self) -> Option<u64> {
-        self.marks.mark()
+    /// The epoch of all that was placed and is in the queue now, which ends with that; `None` when there is nothing.
+    pub(crate) fn end_epoch(&mut self) -> Option<u64> {
+        self.epochs.end()
     }
 
-    /// Whether all that was placed and in the queue when this mark was made has left it.
-    pub(crate) fn has_passed(&self, mark: u64) -> bool {
-        self.marks.has_passed(mark)
+    /// Whether all that was placed up to the end of this epoch has left the queue.
+    pub(crate) fn has_passed(&self, epoch: u64) -> bool {
+        self.epochs.has_passed(epoch)
     }
 
     /// The most packets that it takes from now on.
@@ -202,7 +202,7 @@ impl RxQueue {
         }
         self.append(connection, Item::Packet(packet));
         for part in placed.take(slots as usize - 1) {
-            let epoch = self.marks.enter();
+            let epoch = self.epochs.enter();
             self.append(connection, Item::Placed(part, epoch));
         }
         self.packets += 1;
@@ -263,7 +263,7 @@ impl RxQueue {
                 break;
             };
             placed(part);
-            self.marks.leave(epoch);
+            self.epochs.leave(epoch);
             self.drop_first(connection);
         }
         self.packets -= 1;

@@ -135,7 +135,7 @@ impl Client {
     }
 
     /// Offers the same function to the NIC that has come in the place of one that has gone. When it is there, and before it gets
-    /// anything, `clear` is to [empty the rings](nic::ring::HostQueue::clear). False when there is none yet.
+    /// anything, `clear` is to [empty the rings](nic::ring::HostQueue::clear). False when there is no such NIC yet.
     ///
     /// # Errors
     /// When it will never take it.

@@ -96,7 +96,7 @@ impl<'a> Connection<'a> {
         }))
     }
 
-    /// Answers the oldest request that has none.
+    /// Answers the oldest request without an answer.
     pub(crate) fn answer(
         &self,
         answer: Answer,
@@ -131,7 +131,7 @@ impl From<Errno> for Ended {
     }
 }
 
-/// Receives bytes, and at most one descriptor per request. The kernel closes the others here and now, so that what a host passes takes none of
+/// Receives bytes, and at most one descriptor per request. The kernel closes the others here and now, so that what a host passes does not take any of
 /// this process's descriptors for as long as closing it takes.
 fn receive(
     socket: BorrowedFd<'_>,

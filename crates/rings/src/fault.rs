@@ -1,4 +1,4 @@
-//! A file that shrinks while it is mapped raises SIGBUS in whoever reads the lost pages. This
+//! A file that shrinks while it is mapped raises SIGBUS in the thread that reads the lost pages. This
 //! module turns that into a flag: the handler maps zeroes over the page and all after it (page by page, each would be a mapping of
 //! its own, of which a process may have 65,530), sets the mapping's flag, and the reader goes on; the connection that sent the file is then ended by its owner.
 //!
@@ -96,7 +96,7 @@ impl Slot {
     }
 
     /// The flag of this slot and the end of its range, when `address` is in that. A slot that changes meanwhile is
-    /// not the one: whoever faults holds its own mapping still.
+    /// not the one: the thread that faults still holds its own mapping.
     fn flag_for(&self, address: usize) -> Option<(*mut AtomicBool, usize)> {
         let version = self.version.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Relaxed);
@@ -195,7 +195,7 @@ fn map_zeroes(page: usize, len: usize) -> bool {
     mapped != libc::MAP_FAILED
 }
 
-/// Gives a fault that is not ours to whoever had the signal before; with the default disposition
+/// Gives a fault that is not ours to the handler that was there before; with the default disposition
 /// restored, returning makes the instruction fault again and ends the process as it should.
 fn chain(
     previous: &libc::sigaction,

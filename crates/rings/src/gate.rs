@@ -8,7 +8,7 @@
 //!           ◀──────────── hands on ◀─────────────────────── line ───────── answer, bells
 //! ```
 //!
-//! Closing a file can wait for whoever is its file system, and so can asking it anything, also in a process that was killed: such a process
+//! Closing a file can wait for the process that is its file system, and so can asking it anything, also in a process that was killed: such a process
 //! never ends. All that a host passes is in this one first, which holds nothing that the NIC's next process needs. It can be left behind.
 
 use std::io;

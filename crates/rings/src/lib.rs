@@ -16,7 +16,7 @@
 //!
 //! Either side rings when the other has said in the rings that it sleeps. The host's bell is a socket, and the NIC's is an eventfd. The NIC
 //! writes to a socket because an eventfd's flags, and with them whether the NIC would wait in the call, are the host's to change; what it
-//! rings by takes nothing in the other direction, where descriptors could come. It reads an eventfd because none can come along there.
+//! rings by takes nothing in the other direction, where descriptors could come. It reads an eventfd because descriptors can't come by one.
 //!
 //! # When the NIC dies
 //! The host empties the rings, takes back all buffers that it had given, and offers the same memory to the next NIC at the same
@@ -27,7 +27,7 @@
 //! in memory of its own; what it maps can't shrink (memfds), or may (files) and reads as zeroes then ([`fault`]). Its data thread
 //! never waits for the host: a thread for each connection does what may wait ([`Server`]). What a host can do is fill the memory that it has passed, up to [`Limits`], and send frames.
 //!
-//! A process can't end before it has closed its files, and closing some waits for whoever is their file system. So hosts connect to the
+//! A process can't end before it has closed its files, and closing some waits for the process that is their file system. So hosts connect to the
 //! gate, in another process, and the NIC gets only memory and files of this machine from it ([`Gate`]).
 
 #![deny(unsafe_code)]

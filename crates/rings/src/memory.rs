@@ -18,8 +18,8 @@ const SEALS: SealFlags = SealFlags::SHRINK;
 /// `TMPFS_MAGIC` of `linux/magic.h`: what a memfd without huge pages is made of.
 const TMPFS: u32 = 0x0102_1994;
 /// File systems of which a page comes from this machine's memory or disks: tmpfs, ramfs, ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs. A page of
-/// FUSE's or of a network's file system comes when somebody else likes, and the NIC would wait for it; one of an overlay, of eCryptfs or of EROFS may come
-/// from one of those. What can't be told is what the disk is: a loop device over a file of FUSE's, say, which takes root to mount.
+/// FUSE's or of a network's file system comes when another process likes, and the NIC would wait for it; one of an overlay, of eCryptfs or of EROFS may come
+/// from one of those. What can't be known is what the disk is: a loop device over a file of FUSE's, say, which takes root to mount.
 const LOCAL: [u32; 8] = [
     TMPFS,
     0x8584_58f6,
@@ -53,7 +53,7 @@ pub(crate) fn create(len: u64) -> Result<OwnedFd, Errno> {
     Ok(file)
 }
 
-/// Whether a file that somebody else has made is a memfd that keeps its bytes up to `end`.
+/// Whether a file that another process has made is a memfd that keeps its bytes up to `end`.
 pub(crate) fn keeps(file: BorrowedFd<'_>, end: u64) -> bool {
     // Only files that can be sealed answer.
     let is_sealed = rustix::fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SEALS));
@@ -63,7 +63,7 @@ pub(crate) fn keeps(file: BorrowedFd<'_>, end: u64) -> bool {
             .is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| end <= size))
 }
 
-/// Whether a file that somebody else has opened is one whose pages this machine has.
+/// Whether a file that another process has opened is one whose pages this machine has.
 pub(crate) fn is_local_file(file: BorrowedFd<'_>) -> bool {
     let is_regular = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_file();
     rustix::fs::fstat(file).is_ok_and(is_regular)
@@ -78,7 +78,7 @@ pub(crate) fn map_block(file: BorrowedFd<'_>, len: usize) -> Result<Block, Errno
         len,
         ProtFlags::READ | ProtFlags::WRITE,
     )?);
-    // SAFETY: mapped for reading and writing for as long as `pages` is there, which nobody else has.
+    // SAFETY: mapped for reading and writing for as long as `pages` is there, which has one owner.
     Ok(unsafe { Block::from_raw_parts(pages.start.as_ptr(), len, pages) })
 }
 
@@ -195,7 +195,7 @@ impl Drop for Pages {
         drop(self.guard.take());
         for at in (0..self.len).step_by(UNMAPPED) {
             let len = UNMAPPED.min(self.len - at);
-            // SAFETY: mapped by `map` with the whole length, of which `at` is a part's start, and unmapped only here, when nobody holds what
+            // SAFETY: mapped by `map` with the whole length, of which `at` is a part's start, and unmapped only here, when nothing holds what
             // named it any more.
             let _ = unsafe { munmap(self.start.as_ptr().add(at).cast(), len) };
         }

@@ -30,7 +30,7 @@ pub(crate) enum Request {
     Unfinished,
     /// A word of the NIC's [`Identity`]. Before the function is there.
     Identify(u64),
-    /// The features that the function is to have. Before it is there; without this it has none.
+    /// The features that the function is to have. It is sent before the function is made; without it the function has no features.
     Features(Features),
 }
 

@@ -111,7 +111,7 @@ impl Server {
         let terms = self.terms.clone();
         let serve = move |place: &_| host::run(place, &terms);
         let listens = self.threads.listen(Door::Channel(channel), serve);
-        // The gate sees that nobody is there.
+        // The gate sees that its channel has no listener.
         listens.inspect_err(|_| self.disconnect())
     }
 

@@ -19,7 +19,7 @@ pub(crate) enum Failure {
     Gone(Errno),
 }
 
-/// The socket to a NIC; none while there is no NIC.
+/// The socket to a NIC; `None` while there is no NIC.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     socket: Mutex<Option<OwnedFd>>,

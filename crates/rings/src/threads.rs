@@ -30,7 +30,7 @@ pub(crate) enum Door {
 }
 
 impl Door {
-    /// Waits for the next one; none while it can't be had, which a pause may change.
+    /// Waits for the next one; `None` while it can't be had, which a pause may change.
     fn next(&self) -> Result<Option<OwnedFd>, Closed> {
         match self {
             Door::Listener(listener) => loop {
@@ -82,7 +82,7 @@ struct Connections {
 #[derive(Debug)]
 struct Entry {
     number: u64,
-    /// None while it is being closed.
+    /// `None` while it is being closed.
     socket: Option<Arc<OwnedFd>>,
     /// It can be cut off for a new one: it has not asked for the function.
     is_pending: bool,

@@ -164,7 +164,7 @@ impl Connection {
         /// A clock that went wrong, or a peer that echoes nonsense.
         const IMPLAUSIBLE: u32 = 600_000;
         if elapsed < IMPLAUSIBLE {
-            // The clock ticks in milliseconds: half a tick is the best guess for none.
+            // The clock ticks in milliseconds: half a tick is the best guess for 0 ticks.
             let rtt = (u64::from(elapsed) * MILLISECOND).max(MILLISECOND / 2);
             self.rtt.sample_coarse(rtt);
         }

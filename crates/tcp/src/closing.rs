@@ -1,4 +1,4 @@
-//! Connections that somebody else finishes in our place: a NIC (AccelTCP, "Connection Teardown Offload").
+//! Connections that a NIC finishes in our place (AccelTCP, "Connection Teardown Offload").
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use wire::SeqNum;
 use crate::recovery::Phase;
 use crate::{Connection, State};
 
-/// What is left of a connection that closes: all that somebody else needs to finish it (RFC 9293 §3.10.4).
+/// What is left of a connection that closes: all that a NIC needs to finish it (RFC 9293 §3.10.4).
 ///
 /// The bytes still to be sent, `[snd_una, end)`, are with the owner of the send queue; the FIN is at `end` and counted by nothing
 /// here.
@@ -40,7 +40,7 @@ pub struct Closing {
 }
 
 impl Connection {
-    /// What somebody else needs to close this connection in our place. `None` if it is not for others to finish: it is not
+    /// What a NIC needs to close this connection in our place. `None` if a NIC can't finish it: it is not
     /// established, closes already, has something that was not read, is recovering from a loss, or has so much to send
     /// (more than the initial window, RFC 6928) that congestion control is needed.
     pub fn closing(&self, now: Instant) -> Option<Closing> {

@@ -191,7 +191,7 @@ impl Connection {
 
     /// Goes on where another owner has stopped. What is in flight counts as sent just now; the congestion window is the initial
     /// one again, as after a pause (RFC 5681 §4.1), since nothing is known of the path meanwhile. Events that the
-    /// other owner has seen are not told again, but for the peer's FIN.
+    /// other owner has seen are not reported again, but for the peer's FIN.
     pub fn put_back(&mut self, now: Instant, tcb: &Tcb) {
         debug_assert!(tcb.state.is_synchronized());
         let now = self.time(now);

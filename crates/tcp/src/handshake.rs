@@ -1,4 +1,4 @@
-//! Connections whose handshake somebody else has done in our name: a NIC (AccelTCP, "Connection Setup Offload").
+//! Connections whose handshake a NIC has done in our name (AccelTCP, "Connection Setup Offload").
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::options::{Negotiated, TIMESTAMPS_LEN, agreed_mss, shift_for};
 use crate::time::Time;
 use crate::{Config, Connection, Initial};
 
-/// What the SYNs of a connection agreed on that somebody else has exchanged with the peer.
+/// What the SYNs of a connection agreed on that the NIC has exchanged with the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
     /// The MSS that the peer's SYN announced, or less: bytes of payload and options per packet.
@@ -74,7 +74,7 @@ impl Handshake {
 }
 
 impl Connection {
-    /// Makes the connection of a handshake that somebody else has done in our name: established, passively opened, with `ack`
+    /// Makes the connection of a handshake that the NIC has done in our name: established, passively opened, with `ack`
     /// (the peer's first segment after its SYN) not processed yet, so that it is to be given to
     /// [`handle_segment`](Self::handle_segment) next. `config` must be what was offered to the peer.
     pub fn from_handshake(

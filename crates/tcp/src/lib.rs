@@ -4,7 +4,7 @@
 //! * `handle_*(now, …)` takes input: [`Connection::handle_segment`], [`Connection::handle_timeout`].
 //! * Commands change what the application wants: [`Connection::queue`], [`Connection::consumed`],
 //!   [`Connection::close`], [`Connection::abort`].
-//! * `poll_*(…)` gives output until it has none: [`Connection::poll_transmit`], [`Connection::poll_event`]. Call them
+//! * `poll_*(…)` gives output until it gives `None`: [`Connection::poll_transmit`], [`Connection::poll_event`]. Call them
 //!   after every batch of input, timeouts and commands.
 //! * [`Connection::poll_timeout`] says when to call [`Connection::handle_timeout`]; it may change with every call.
 //!

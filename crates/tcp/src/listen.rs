@@ -166,7 +166,7 @@ impl Listener {
         &self.config.connection
     }
 
-    /// A connection that somebody else has set up waits to be accepted.
+    /// A connection that the NIC has set up waits to be accepted.
     pub fn admitted(&mut self) {
         self.waiting += 1;
     }

@@ -1,10 +1,10 @@
-//! A connection that another owner runs, as the one who has lent it out sees it (Connection handoff policies §2).
+//! A connection that another owner runs, as the one who has handed it off sees it (Connection handoff policies §2).
 //!
 //! While the other owner (a NIC) runs TCP, this side keeps the connection *parked*: commands count here as ever (`queue`,
 //! `consumed`, `close`, `detach`, `abort`), and its keeper passes them on; nothing is sent, and no timer runs. What the other owner
-//! says of its work comes in by `told_*`. So this side always knows the last state that both have agreed on: the other
+//! says of its work comes in by `handle_*`. So this side always knows the last state that both have agreed on: the other
 //! owner hands the connection back by a [`Tcb`] ([`Connection::bring_back`]), or is gone with it, and this side goes on from what
-//! it was told last ([`Connection::take_over`]).
+//! was reported last ([`Connection::take_over`]).
 
 use std::num::NonZeroU32;
 use std::time::Instant;
@@ -26,7 +26,7 @@ pub struct Disagreement(pub &'static str);
 
 impl std::fmt::Display for Disagreement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "`{}` is not what was posted and told before", self.0)
+        write!(f, "`{}` is not what was posted and reported before", self.0)
     }
 }
 
@@ -81,7 +81,7 @@ impl Connection {
 
     /// What is in order now, as the other owner has it: everything before `rcv_nxt`, which does not count a FIN. False if that can't
     /// be.
-    pub fn told_received(&mut self, rcv_nxt: SeqNum) -> bool {
+    pub fn handle_received(&mut self, rcv_nxt: SeqNum) -> bool {
         let nxt = self.rcv.nxt - u32::from(self.rcv.fin_taken);
         if rcv_nxt == nxt {
             return true;
@@ -96,7 +96,7 @@ impl Connection {
 
     /// The peer has acknowledged everything before `una`, and so many bytes may be under way at once:
     /// [`Event::Acked`](crate::Event::Acked) follows. False if that was never queued.
-    pub fn told_acked(&mut self, una: SeqNum, bytes_under_way: u32) -> bool {
+    pub fn handle_acked(&mut self, una: SeqNum, bytes_under_way: u32) -> bool {
         let end = self.snd.write_seq + u32::from(self.snd.fin_queued);
         if una.before(self.snd.una) || una.after(end) {
             return false;
@@ -119,7 +119,7 @@ impl Connection {
 
     /// The peer's FIN has been reached, and is counted in `rcv_nxt`: [`Event::PeerFin`](crate::Event::PeerFin) follows. False if that
     /// can't be.
-    pub fn told_fin(&mut self, rcv_nxt: SeqNum) -> bool {
+    pub fn handle_fin(&mut self, rcv_nxt: SeqNum) -> bool {
         if self.rcv.fin_taken {
             return rcv_nxt == self.rcv.nxt;
         }
@@ -133,7 +133,7 @@ impl Connection {
         self.state = match self.state {
             State::Established => State::CloseWait,
             State::FinWait1 => State::Closing,
-            // What is left is the other owner's to tell.
+            // The other owner reports the rest.
             state => state,
         };
         true
@@ -143,7 +143,7 @@ impl Connection {
     /// other owner has heard of it or not.
     ///
     /// # Errors
-    /// The field in which the control block contradicts what was posted to the other owner or told by it. The connection is
+    /// The field in which the control block contradicts what was posted to the other owner or reported by it. The connection is
     /// parked still.
     pub fn bring_back(&mut self, now: Instant, tcb: &Tcb) -> Result<(), Disagreement> {
         self.agrees(tcb)?;
@@ -167,8 +167,8 @@ impl Connection {
     }
 
     /// The other owner is gone, and nothing is known of the connection but what was posted to it (everything before `posted`,
-    /// and with `fin` the FIN behind it) and what it has told. `held`: what is kept that came out of order. Of the peer's window as much is
-    /// good as might be under way by what was told last: a peer that knows of the connection by its first data only (a cookie, or
+    /// and with `fin` the FIN behind it) and what it has reported. `held`: what is kept that came out of order. Of the peer's window as much is
+    /// good as might be under way by what was reported last: a peer that knows of the connection by its first data only (a cookie, or
     /// `TCP_DEFER_ACCEPT`) answers nothing before these. It is asked for the rest at once.
     pub fn take_over(
         &mut self,
@@ -250,7 +250,7 @@ impl Connection {
         let aborted = self.state == State::Closed;
         let detached = self.detached;
         self.parked = None;
-        // What the other owner told may not have been asked for yet.
+        // What the other owner reported may not have been polled yet.
         let untold = std::mem::take(&mut self.events);
         self.take_back(now, tcb);
         self.events.acked = acked || untold.acked;

@@ -9,7 +9,7 @@ use crate::time::{MILLISECOND, Time, nanos};
 
 /// Smallest MSS that we honour: a peer that announces less would make us send headers only.
 const MIN_MSS: u16 = 64;
-/// The MSS of a peer that announces none (RFC 9293 §3.7.1).
+/// The MSS of a peer that does not announce its own (RFC 9293 §3.7.1).
 const DEFAULT_MSS: u16 = 536;
 /// Bytes of the timestamps option, padded (RFC 7323, appendix A).
 pub const TIMESTAMPS_LEN: u16 = 12;

@@ -3,7 +3,7 @@
 use wire::SeqNum;
 use wire::tcp::{Flags, Header};
 
-/// The RST for a segment that belongs to no connection (RFC 9293 §3.5.2, group 1; §3.10.7.1); none for a RST.
+/// The RST for a segment that belongs to no connection (RFC 9293 §3.5.2, group 1; §3.10.7.1); `None` for a RST.
 pub fn reset_for(segment: &Header, payload_len: u32) -> Option<Header> {
     if segment.flags.contains(Flags::RST) {
         return None;

@@ -137,7 +137,7 @@ impl<T: Chunk> SendQueue<T> {
         self.chunks.is_empty()
     }
 
-    /// Where the `count`-th [piece](Chunk::pieces) begins behind the one that holds `seq`, or the first one if none does; the end of the
+    /// Where the `count`-th [piece](Chunk::pieces) begins behind the one that holds `seq`, or the first one if no piece does; the end of the
     /// queue if there are fewer. `count` is not 0.
     pub fn start_behind(&self, seq: SeqNum, count: usize) -> SeqNum {
         let (first, mut offset) = match self.index_of(seq) {

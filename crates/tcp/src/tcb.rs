@@ -217,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// The application appended `bytes` to the send queue, at `write_seq`. Returns how many were taken: all, or none if
+    /// The application appended `bytes` to the send queue, at `write_seq`. Returns how many were taken: all, or 0 if
     /// the connection can send no more ([`State::may_send`]). [`send_space`](Self::send_space) is advice, not a limit.
     pub fn queue(&mut self, _now: Instant, bytes: u32) -> u32 {
         let queued = self.snd.una.distance_to(self.snd.write_seq);

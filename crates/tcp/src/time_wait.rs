@@ -38,7 +38,7 @@ pub enum Verdict {
     Reopen,
 }
 
-/// Flows in TIME-WAIT, here or with somebody else. All of them stay for the same time, and of too many the oldest goes first.
+/// Flows in TIME-WAIT, here or on the NIC. All of them stay for the same time, and of too many the oldest goes first.
 #[derive(Clone, Debug)]
 pub struct TimeWait {
     flows: HashMap<FlowKey, Resting, Keyed>,
@@ -62,7 +62,7 @@ struct Resting {
 enum Keeper {
     /// The table.
     Us(TimeWaitEntry),
-    /// Somebody else: only the port is kept here.
+    /// The NIC: only the port is kept here.
     Other { has_timestamps: bool },
 }
 
@@ -104,7 +104,7 @@ impl TimeWait {
         self.rest(now, flow, Keeper::Us(entry));
     }
 
-    /// Adds a flow, from us to the peer, that somebody else finishes and answers for: its port is withheld as in TIME-WAIT, and its
+    /// Adds a flow, from us to the peer, that the NIC finishes and answers for: its port is withheld as in TIME-WAIT, and its
     /// segments are [`Verdict::Unknown`].
     pub fn withhold(&mut self, now: Instant, flow: FlowKey, has_timestamps: bool) {
         self.rest(now, flow, Keeper::Other { has_timestamps });

@@ -210,7 +210,7 @@ impl Content {
     }
 
     /// The engine's notes on a packet whose payload, of `len` bytes, begins at `at`, and which TCP has taken as a whole. To be called before
-    /// the packet's bytes are [taken](Self::take), for packets in any order. Notes that can't be true count as none.
+    /// the packet's bytes are [taken](Self::take), for packets in any order. Notes that can't be true do not count.
     pub fn note(&mut self, at: SeqNum, len: u32, notes: &[Note]) {
         if !matches!(self.decodes, Decodes::Nic(_)) {
             return;
@@ -355,7 +355,7 @@ impl Content {
         }
     }
 
-    /// Reads bytes, all of which the NIC has decoded or none; gives how many were read, up to the end of the head or of the response.
+    /// Reads bytes, of which the NIC has decoded all or nothing; gives how many were read, up to the end of the head or of the response.
     fn read(&mut self, bytes: &[u8], sink: &mut dyn Sink) -> Result<usize, ContentError> {
         let had_head = self.head.is_some();
         let mut rest = bytes;

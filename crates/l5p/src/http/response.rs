@@ -57,7 +57,7 @@ pub enum Progress {
     Done,
 }
 
-/// Reads one response to a GET. Content is not copied: it is told apart where it lies.
+/// Reads one response to a GET. Content is not copied: it is found where it lies.
 #[derive(Debug)]
 pub struct Download {
     /// A head or a line that has come in part.

@@ -52,8 +52,8 @@ impl Engine {
 }
 
 impl Rules {
-    /// The placement of what a header is before. `None` when it has none that could be. What an initiator sends is not placed: a target of
-    /// ours there is none.
+    /// The placement of what a header is before. `None` when it has none that could be. What an initiator sends is not placed: there is
+    /// no target here.
     fn place(&self, pdu: &Pdu, layout: &Layout, direction: Direction) -> Option<Option<Placement>> {
         let Pdu::DataIn(data_in) = pdu else {
             return Some(None);

@@ -20,7 +20,7 @@ pub type Engine = Windows<Search>;
 /// it. The rest of such a window is software's.
 ///
 /// [Notes](crate::Layer5::take_note) on a packet are the state before it, the matches that end in it, and the state behind it; and in between
-/// the same two states where a window ends and another one begins. If there were more than [`MAX_NOTES`], there are none.
+/// the same two states where a window ends and another one begins. More than [`MAX_NOTES`] are dropped, all of them.
 pub struct Search {
     patterns: Arc<Patterns>,
     direction: Direction,

@@ -12,7 +12,7 @@ use super::patterns::Numbered;
 
 type Dfa = dense::DFA<Vec<u32>>;
 
-/// Finds what expressions match, none of which looks at what is before or behind.
+/// Finds what expressions match that do not look at what is before or behind.
 pub(super) struct Expressions {
     table: Dfa,
     start: u32,
@@ -77,7 +77,7 @@ impl Table for Expressions {
 
     #[inline(always)]
     fn is_match(&self, state: u32) -> bool {
-        // There are no others: no state is accelerated or a start, and none that is reachable is dead.
+        // There are no others: no state is accelerated or a start, and no reachable state is dead.
         self.table.is_special_state(id(state))
     }
 

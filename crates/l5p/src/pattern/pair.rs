@@ -181,7 +181,7 @@ impl<S: Table, E: Table> Pair<'_, S, E> {
 
 fn tell<T: Table>(table: &T, state: u32, at: usize, found: &mut impl FnMut(usize, u32)) {
     let end = if T::IS_LATE { at } else { at + 1 };
-    // What ended before the first byte was told with the bytes before.
+    // What ended before the first byte was reported with the bytes before.
     if end > 0 {
         table.matches(state, |number| found(end, number));
     }

@@ -80,7 +80,7 @@ impl Scanner {
     /// The engine's notes on a packet whose payload, of `len` bytes, begins at `at`, and which TCP has taken as a whole. To be called before
     /// the packet's bytes are [taken](Self::take), for packets in any order.
     ///
-    /// Notes that can't be true count as none, as those do that come behind others on later bytes.
+    /// Notes that can't be true do not count, nor do those that come behind others on later bytes.
     pub fn note(&mut self, at: SeqNum, len: u32, notes: &[Note]) {
         let before = (self.runs.len(), self.found.len());
         let mut rest = notes;

@@ -17,7 +17,7 @@ pub(super) struct Strings {
 }
 
 impl Strings {
-    /// The automaton of these strings, none of which is empty. `Err` with the bytes of its table when these are more than `limit`.
+    /// The automaton of these strings, which are not empty. `Err` with the bytes of its table when these are more than `limit`.
     pub fn new(strings: &[Numbered<Vec<u8>>], limit: usize) -> Result<Strings, usize> {
         let needed = least_table(strings);
         if needed > limit {

@@ -1,6 +1,6 @@
 //! Which bytes of a command's data have come, or have been asked for.
 //!
-//! PDUs of one command may come in any order, and none may bring bytes twice.
+//! PDUs of one command may come in any order, and must not bring bytes twice.
 
 #[cfg(test)]
 mod tests;

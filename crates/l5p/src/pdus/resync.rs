@@ -74,7 +74,7 @@ impl Resync {
     }
 
     /// The header of PDU number `index` has come, which begins at `start` and has `len` bytes. So it is known already where the next one
-    /// begins, and where none does.
+    /// begins, and where no PDU does.
     #[inline]
     pub fn note_pdu(&mut self, start: SeqNum, len: u32, index: u64) {
         self.pdus.note(start + len, index.wrapping_add(1));

@@ -5,7 +5,7 @@
 //!   size.
 //! - [`Writer`] frames records with a dummy integrity check value and remembers them until TCP has
 //!   acknowledged all of each (Autonomous NIC offloads §4.2), or encrypts them in software.
-//! - [`Reader`] opens records of which the NIC has decrypted all, none or some.
+//! - [`Reader`] opens records of which the NIC has decrypted all, nothing or a part.
 //! - [`PostHandshake`] acts on the handshake messages and alerts that arrive as records afterwards. A [`KeySchedule`]
 //!   gives it the keys after a key update.
 

@@ -1,4 +1,4 @@
-//! The receiving side of a connection: opens records of which the NIC has decrypted all, none or
+//! The receiving side of a connection: opens records of which the NIC has decrypted all, nothing or
 //! some.
 
 use std::collections::VecDeque;
@@ -102,7 +102,7 @@ pub enum Offloaded {
     Full,
     /// Some of it.
     Partial,
-    /// None of it.
+    /// Nothing of it.
     None,
 }
 
@@ -154,7 +154,7 @@ pub struct Reader {
     max_plaintext: usize,
     /// The NIC context that is known to number the next record as we do. A context follows the stream by the packets that it
     /// sees, of which TCP may drop some; where it saw a record differently, it could take a later, authentic record for this
-    /// one. A context that begins with the next record agrees on that: we have told it. Agreement on one record passes on
+    /// one. A context that begins with the next record agrees on that: its index came from us. Agreement on one record passes on
     /// to the next when the same context decrypted all of it, for then both have seen the same length.
     agreed: Option<ContextTag>,
     /// Number of the context that began last.
@@ -193,7 +193,7 @@ impl Reader {
         }
     }
 
-    /// Refuses records with more content than `bytes`, which we told the peer (RFC 8449).
+    /// Refuses records with more content than `bytes`, which we announced to the peer (RFC 8449).
     pub fn set_max_plaintext(&mut self, bytes: usize) {
         self.max_plaintext = bytes.min(MAX_PLAINTEXT);
     }

@@ -135,7 +135,7 @@ impl Writer {
         self.padding_block = block;
     }
 
-    /// Counts the explicit nonces of AES-GCM in TLS 1.2 up from `first`, that of record 0, as Linux does for whoever gives it keys with
+    /// Counts the explicit nonces of AES-GCM in TLS 1.2 up from `first`, that of record 0, as Linux does for programs that give it keys with
     /// the nonce that is next: those before it may have been used. Goes on over [`rekey`](Self::rekey), which TLS 1.2 has not.
     pub fn count_nonces_from(&mut self, first: u64) {
         self.first_nonce = Some(first);
@@ -272,7 +272,7 @@ impl Writer {
         self.records.message(tcpsn)
     }
 
-    /// Forgets the records of which TCP has acknowledged the last byte, and keys that none needs.
+    /// Forgets the records of which TCP has acknowledged the last byte, and keys that no record needs.
     pub fn acknowledged(&mut self, una: SeqNum) {
         self.records.acknowledged(una);
         if self.epochs.len() > 1 {

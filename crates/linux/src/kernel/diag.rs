@@ -24,7 +24,7 @@ const LAST_ACK: u8 = 9;
 const LISTEN: u8 = 10;
 const CLOSING: u8 = 11;
 const NEW_SYN_RECV: u8 = 12;
-/// There is a peer that may still be told something.
+/// There is a peer to which something may still be sent.
 const CONNECTED: u32 = 1 << ESTABLISHED
     | 1 << SYN_RECV
     | 1 << FIN_WAIT_1

@@ -184,7 +184,7 @@ fn a_connection_is_known_until_both_ends_have_all() {
 }
 
 #[test]
-fn what_is_between_two_addresses_is_told_with_how_far_it_is() {
+fn what_is_between_two_addresses_is_reported_with_how_far_it_is() {
     in_namespace(|| {
         let mut sockets = KernelSockets::new("lo").unwrap();
         let (ours, _theirs) = pair("127.0.0.1:0");

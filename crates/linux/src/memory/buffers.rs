@@ -1,4 +1,4 @@
-//! Buffers for what the NIC receives: lent to it by the fill rings, and given back as soon as Linux has the frame.
+//! Buffers for what the NIC receives: posted on the fill rings, and taken back as soon as Linux has the frame.
 
 use nic::ring::{FunctionConfig, HostFunction, HostQueue, Slice};
 
@@ -18,7 +18,7 @@ struct Class {
     start: usize,
     bytes: usize,
     /// For each, whether the device holds it.
-    lent: Box<[bool]>,
+    posted: Box<[bool]>,
 }
 
 /// A buffer that the device does not hold, with a frame in it.
@@ -31,7 +31,7 @@ pub(crate) struct Held {
 }
 
 impl Buffers {
-    /// As many as the rings have room for, all of them lent at once.
+    /// As many as the rings have room for, all of them posted at once.
     pub(crate) fn new(function: &HostFunction, queue: &mut HostQueue) -> Buffers {
         let FunctionConfig {
             small_entries,
@@ -48,14 +48,14 @@ impl Buffers {
             large,
         };
         for is_large in [false, true] {
-            for index in 0..buffers.class(is_large).lent.len() {
-                buffers.lend(is_large, index, queue);
+            for index in 0..buffers.class(is_large).posted.len() {
+                buffers.post(is_large, index, queue);
             }
         }
         buffers
     }
 
-    /// Takes a buffer back that the device has filled. `None` for a slice that is of no lent buffer.
+    /// Takes a buffer back that the device has filled. `None` for a slice that is of no posted buffer.
     pub(crate) fn reclaim(&mut self, filled: Slice) -> Option<Held> {
         if !self.memory.has(&filled) {
             return None;
@@ -68,11 +68,11 @@ impl Buffers {
         };
         let index = (at - class.start) / class.bytes;
         let is_start = class.start + index * class.bytes == at;
-        let lent = class.lent.get_mut(index)?;
-        if !*lent || !is_start || len > class.bytes {
+        let posted = class.posted.get_mut(index)?;
+        if !*posted || !is_start || len > class.bytes {
             return None;
         }
-        *lent = false;
+        *posted = false;
         Some(Held {
             is_large,
             index,
@@ -83,19 +83,19 @@ impl Buffers {
 
     /// The frame in a buffer.
     pub(crate) fn frame(&mut self, held: &Held) -> &mut [u8] {
-        // SAFETY: a `Held` is made by `reclaim` alone, and ends when the buffer is lent again: the device does not have it.
+        // SAFETY: a `Held` is made by `reclaim` alone, and ends when the buffer is posted again: the device does not have it.
         unsafe { self.memory.bytes_mut(held.at, held.len) }
     }
 
     /// Gives a buffer to the device again.
     pub(crate) fn give_back(&mut self, held: Held, queue: &mut HostQueue) {
-        self.lend(held.is_large, held.index, queue);
+        self.post(held.is_large, held.index, queue);
     }
 
-    fn lend(&mut self, is_large: bool, index: usize, queue: &mut HostQueue) {
+    fn post(&mut self, is_large: bool, index: usize, queue: &mut HostQueue) {
         let class = self.class(is_large);
         let (at, bytes) = (class.start + index * class.bytes, class.bytes);
-        class.lent[index] = true;
+        class.posted[index] = true;
         let slice = self.memory.slice(at, bytes);
         let ring = match is_large {
             true => &mut queue.large,
@@ -118,11 +118,11 @@ impl Class {
         Class {
             start,
             bytes: bytes as usize,
-            lent: vec![false; count as usize].into(),
+            posted: vec![false; count as usize].into(),
         }
     }
 
     fn end(&self) -> usize {
-        self.start + self.lent.len() * self.bytes
+        self.start + self.posted.len() * self.bytes
     }
 }

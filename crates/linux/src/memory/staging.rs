@@ -121,7 +121,7 @@ impl Staging {
     }
 
     /// The first bytes of [`room`](Self::room), with a frame in them. They are in use until the send ring has come to where it
-    /// is when [`posted`](Self::posted) is told of it.
+    /// is when [`posted`](Self::posted) is called with it.
     ///
     /// # Panics
     /// When there is no room, or less.

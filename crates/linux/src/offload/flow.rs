@@ -35,7 +35,7 @@ pub(crate) struct Flow {
     /// What it shares with the library; `None` as long as that has not come back after a restart.
     pub slot: Option<SlotRef>,
     pub health: Health,
-    /// The library has told that the program has closed the socket.
+    /// The library has reported that the program has closed the socket.
     pub released: bool,
     pub receives: Receives,
     /// The peer has everything before this.
@@ -76,7 +76,7 @@ pub(crate) enum Health {
         /// Until when it may.
         until: Instant,
     },
-    /// A sender is told that it has ended.
+    /// A sender is notified that it has ended.
     Reset,
 }
 

@@ -1,7 +1,7 @@
 //! Connections that have gone: what comes of them is content in clear of a socket that is no more, and is dropped.
 //!
 //! What a socket sent before it went may still be in the interface's queue: a few frames. So it is enough to know those that have gone last. A restart needs
-//! to know of none: what is queued at an interface goes with the process that had it.
+//! to know of no socket: what is queued at an interface goes with the process that had it.
 //!
 //! Segments say nothing of whose they are: anybody whose packets Linux forwards can send a SYN. So payload is let through when Linux has another socket at these
 //! addresses, whose handshake came through here, and whose numbers these are. After a while nothing of the old one can be in any queue, and the addresses may be
@@ -45,7 +45,7 @@ impl Gone {
         self.keys.is_empty()
     }
 
-    /// A connection has gone. Its socket has this cookie, and none if it begins another connection itself.
+    /// A connection has gone. Its socket has this cookie; `None` if it begins another connection itself.
     pub(super) fn insert(&mut self, at: Instant, key: FlowKey, cookie: Option<u64>) {
         self.ends += 1;
         let number = self.ends;

@@ -127,7 +127,7 @@ impl Offload {
         env.counters.tls_untracked += u64::from(!is_tracked);
     }
 
-    /// Whether no connection is to be looked after, and none was lately.
+    /// Whether no connection is to be looked after, or was lately.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.by_key.is_empty() && self.gone.is_empty()
@@ -283,11 +283,11 @@ impl Offload {
     }
 
     /// Asks the libraries to make their records themselves from now on, and takes no more connections. Received records go on to be opened:
-    /// nothing is owed to the peer for them, and the next NIC is told of them again.
+    /// nothing is owed to the peer for them, and the next NIC gets them again.
     pub(crate) fn drain(&mut self) {
         self.is_draining = true;
         for flow in self.flows.iter().flatten() {
-            flow.tell(Direction::Transmit, OffloadState::Software);
+            flow.report(Direction::Transmit, OffloadState::Software);
         }
     }
 
@@ -319,7 +319,7 @@ impl Offload {
 
 impl Flow {
     /// Tells the library what the NIC does for a direction, if it has come back.
-    fn tell(&self, direction: Direction, state: OffloadState) {
+    fn report(&self, direction: Direction, state: OffloadState) {
         if let Some(slot) = &self.slot {
             let (memory, generation) = (slot.slot(), slot.generation());
             if memory.status(direction, generation) != OffloadState::None

@@ -67,7 +67,7 @@ impl Offload {
             self.end_receiving(&facts);
             return Err(Errno::NOTCONN);
         }
-        let index = self.attached(slot, &facts, resume.is_some(), env)?;
+        let index = self.registered(slot, &facts, resume.is_some(), env)?;
         if self.flow(index).health == Health::Reset {
             return Err(Errno::CONNRESET);
         }
@@ -109,10 +109,10 @@ impl Offload {
                 let flow = self.flow(index);
                 flow.adopt();
                 if flow.is_transmitting() {
-                    flow.tell(Direction::Transmit, OffloadState::Offloaded);
+                    flow.report(Direction::Transmit, OffloadState::Offloaded);
                 }
                 if is_draining {
-                    flow.tell(Direction::Transmit, OffloadState::Software);
+                    flow.report(Direction::Transmit, OffloadState::Software);
                 }
                 Ok(tcpsn)
             }
@@ -132,7 +132,7 @@ impl Offload {
     }
 
     /// The connection of a socket, with this slot; a new one if it is unknown.
-    pub(super) fn attached(
+    pub(super) fn registered(
         &mut self,
         slot: &SlotRef,
         facts: &Located,
@@ -304,7 +304,7 @@ impl Offload {
         self.table.set_receives(flow.entry.0);
         flow.receives = Receives::Yes;
         flow.adopt();
-        flow.tell(Direction::Receive, OffloadState::Offloaded);
+        flow.report(Direction::Receive, OffloadState::Offloaded);
         let mut info = info.clone();
         if let Some(resume) = resume {
             info.sequence = resume.index;
@@ -333,7 +333,7 @@ impl Offload {
         if flow.receives != Receives::Yes {
             return Err(Errno::NOENT);
         }
-        flow.tell(Direction::Receive, OffloadState::None);
+        flow.report(Direction::Receive, OffloadState::None);
         env.receive.stop(facts.flow.reversed(), env.rings);
         Ok(facts.read)
     }
@@ -372,7 +372,7 @@ impl Offload {
             end: None,
             kind: Kind::Plain,
         });
-        flow.tell(Direction::Transmit, OffloadState::None);
+        flow.report(Direction::Transmit, OffloadState::None);
         let flow = self.flows[index as usize].as_ref().expect("it is there");
         flow.store_epochs(&self.table);
         Ok(start)

@@ -22,7 +22,7 @@ impl Offload {
         flow.health = Health::Reset;
         let entry = flow.entry.0;
         for direction in [Direction::Transmit, Direction::Receive] {
-            flow.tell(direction, OffloadState::Reset);
+            flow.report(direction, OffloadState::Reset);
         }
         self.table.set_reset(entry);
         env.counters.tls_resets += 1;
@@ -33,14 +33,14 @@ impl Offload {
     pub(super) fn answer_linux(&mut self, frame: &[u8], parsed: &Parsed, env: &mut DriverEnv<'_>) {
         if parsed.tcp.flags.contains(Flags::RST) {
             // It knows. So shall the peer.
-            self.tell_peer(frame, parsed, parsed.tcp.seq, env);
+            self.acknowledge_to_peer(frame, parsed, parsed.tcp.seq, env);
             return;
         }
         self.answer(|| reset_for(parsed, frame, true));
         let una = self
             .index_of(&parsed.flow)
             .map(|index| self.flow(index).una);
-        self.tell_peer(frame, parsed, una.unwrap_or(parsed.tcp.seq), env);
+        self.acknowledge_to_peer(frame, parsed, una.unwrap_or(parsed.tcp.seq), env);
     }
 
     /// Tells the peer, which has sent this segment, that there is no such connection.
@@ -52,7 +52,13 @@ impl Offload {
     }
 
     /// Sends the peer of a segment of Linux's a reset at `seq`.
-    fn tell_peer(&self, frame: &[u8], parsed: &Parsed, seq: SeqNum, env: &mut DriverEnv<'_>) {
+    fn acknowledge_to_peer(
+        &self,
+        frame: &[u8],
+        parsed: &Parsed,
+        seq: SeqNum,
+        env: &mut DriverEnv<'_>,
+    ) {
         let header = Header {
             src_port: parsed.flow.src.1,
             dst_port: parsed.flow.dst.1,

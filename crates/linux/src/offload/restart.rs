@@ -260,7 +260,7 @@ impl Offload {
         let contexts = &mut self.contexts;
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         flow.expects(facts);
-        // Also bytes that were none of the NIC's, of which it knows nothing.
+        // Also bytes that the NIC had no part in.
         let is_plain = flow
             .epochs
             .back()

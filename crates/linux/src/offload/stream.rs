@@ -187,7 +187,7 @@ impl Stream {
         Ok(admitted as u32)
     }
 
-    /// Takes memory for the bytes before `upto`, and for those before `hoped` too if there is much. False, and nothing taken, when there is none, or
+    /// Takes memory for the bytes before `upto`, and for those before `hoped` too if there is much. False, and nothing taken, when memory is short, or
     /// the others are to have what is left.
     ///
     /// A record is begun only when there is memory for all of it: otherwise connections could wait for one another, each with

@@ -133,7 +133,7 @@ impl Offload {
     /// A segment whose library has not come back after a restart.
     fn drop_without_keys(&mut self, frame: &Outgoing, parsed: &Parsed, env: &mut DriverEnv<'_>) {
         env.counters.tx_tls_fenced_dropped += 1;
-        self.tell_unreachable(env.staging.bytes(frame.slice), parsed);
+        self.report_unreachable(env.staging.bytes(frame.slice), parsed);
     }
 
     /// A segment of a connection that is not fenced, or not any more.

@@ -1,4 +1,4 @@
-//! While a connection's library has not come back, the peer can't be reached. Linux is told so as a router would tell it: then what its TCP sends again it does
+//! While a connection's library has not come back, the peer can't be reached. Linux is notified as a router would do it: then what its TCP sends again it does
 //! not send at ever longer intervals (RFC 6069), and goes on soon after the library is there.
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ const NO_ROUTE: u8 = 0;
 
 impl Offload {
     /// Tells Linux, which has sent this segment, that it has not come to the peer.
-    pub(super) fn tell_unreachable(&mut self, frame: &[u8], parsed: &Parsed) {
+    pub(super) fn report_unreachable(&mut self, frame: &[u8], parsed: &Parsed) {
         let end = parsed.payload_offset.min(parsed.l3_offset + MAX_QUOTED);
         let Some(original) = frame.get(parsed.l3_offset..end) else {
             return;

@@ -62,8 +62,8 @@ pub(super) struct OutOfBounds;
 pub(super) struct Admitted {
     /// Linux had got some of its bytes before.
     pub(super) is_second: bool,
-    /// What was done of it could not be told.
-    pub(super) is_untold: bool,
+    /// What was done of it could not be reported.
+    pub(super) is_unreported: bool,
 }
 
 impl Flow {
@@ -95,7 +95,7 @@ impl Flow {
         self.slot.slot().pdus()
     }
 
-    pub(super) fn tell(&self, state: OffloadState) {
+    pub(super) fn report(&self, state: OffloadState) {
         let generation = self.slot.generation();
         self.slot
             .slot()
@@ -130,7 +130,7 @@ impl Flow {
             if is_known {
                 return Ok(change);
             }
-            // Another context has none of its mappings.
+            // Another context does not have its mappings.
             change.unmaps = Some(context).filter(|it| following == Following::By(*it));
         }
         if mapping.len == 0 {
@@ -209,7 +209,7 @@ impl Flow {
             return Ok(admitted);
         }
         if checked {
-            admitted.is_untold |= self.writer.checked(shared, (seq, len)).is_err();
+            admitted.is_unreported |= self.writer.checked(shared, (seq, len)).is_err();
         }
         for part in parts {
             let tag = self.tags.get(usize::from(part.tag));
@@ -217,7 +217,7 @@ impl Flow {
                 continue;
             };
             let bytes = (seq + part.at, part.slice.len);
-            admitted.is_untold |= self.writer.placed(shared, bytes, generation).is_err();
+            admitted.is_unreported |= self.writer.placed(shared, bytes, generation).is_err();
         }
         Ok(admitted)
     }

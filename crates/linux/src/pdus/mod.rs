@@ -1,7 +1,7 @@
 //! Connections that carry NVMe/TCP PDUs, whose data the device places and whose digests it checks.
 //!
-//! The device writes data where the library wants it, on the way to Linux. What it did is told in the connection's [slot](attachment::pdus)
-//! before Linux gets the packet; the packet has all of its bytes, so that a library that does not believe what is told reads them from the socket.
+//! The device writes data where the library wants it, on the way to Linux. What it did is reported in the connection's [slot](attachment::pdus)
+//! before Linux gets the packet; the packet has all of its bytes, so that a library that does not believe the report reads them from the socket.
 //!
 //! ```text
 //!   library ── mappings ──▶ slot ──▶ take changes, before a packet leaves ──▶ AddRrState, DelRrState ──▶ device
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! - A mapping is taken over when a packet of the connection leaves, which the command is in: before it, on the same ring.
-//! - Linux may drop a packet that the device has looked at, and take another copy, which somebody else may have sent. So what comes again
-//!   of bytes that Linux has not acknowledged is told to be [doubtful](attachment::pdus::Span::doubtful) before it goes up.
-//! - A mapping that has ended is told so when the device can't write for it any more, and all that it wrote is told.
+//! - Linux may drop a packet that the device has looked at, and take another copy, which another sender may have sent. So what comes again
+//!   of bytes that Linux has not acknowledged is reported as [doubtful](attachment::pdus::Span::doubtful) before it goes up.
+//! - The end of a mapping is reported when the device can't write for it any more, after all that it wrote.
 
 mod flow;
 mod passed;
@@ -57,13 +57,13 @@ pub(crate) struct Pdus {
     by_slot: HashMap<(FileIdentity, u32), FlowKey>,
     /// Contexts that tenants have.
     shares: Shares,
-    /// What is due when the device has come to a place in the order of what it was told.
+    /// What is due when the device has come to a place in the order of what was posted.
     settling: VecDeque<(Ticket, Due)>,
     changes: Vec<(u16, Option<Mapping>)>,
     /// When to ask whether sockets have gone, and when all were asked about last.
     check_at: Option<Instant>,
     checked_all: Option<Instant>,
-    /// When something was last told that has to settle.
+    /// When something was last posted that has to settle.
     touched: Option<Instant>,
 }
 
@@ -155,7 +155,7 @@ impl Pdus {
             return Err(Errno::NOSPC);
         }
         if let Some(flow) = self.flows.get(&key) {
-            flow.tell(OffloadState::Offloaded);
+            flow.report(OffloadState::Offloaded);
         }
         self.check_at.get_or_insert(now + CHECK);
         Ok(facts.read)
@@ -274,7 +274,7 @@ impl Pdus {
             counters.nvme_lies += 1;
             self.flows.stop_following(key, rings);
             if let Some(flow) = self.flows.get(&key) {
-                flow.tell(OffloadState::Software);
+                flow.report(OffloadState::Software);
             }
         }
     }
@@ -305,7 +305,7 @@ impl Pdus {
         match flow.admit(bytes, parts, packet.processed.by(0)) {
             Ok(admitted) => {
                 counters.rx_nvme_second_copies += u64::from(admitted.is_second);
-                counters.rx_nvme_untold += u64::from(admitted.is_untold);
+                counters.rx_nvme_untold += u64::from(admitted.is_unreported);
                 if flow.is_low() && matches!(flow.following, Following::By(_)) {
                     counters.rx_nvme_paused += 1;
                     self.flows.stop_following(parsed.flow, rings);

@@ -11,7 +11,7 @@ const MOST: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Forwarded {
     acknowledged: SeqNum,
-    /// Beginnings and ends, disjoint and in order, none of it acknowledged.
+    /// Beginnings and ends, disjoint and in order, not acknowledged.
     ranges: Vec<(SeqNum, SeqNum)>,
 }
 

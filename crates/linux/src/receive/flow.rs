@@ -36,7 +36,7 @@ pub(super) enum Beginning {
 /// Why a frame does not go to Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// The program has not read what was told before.
+    /// The program has not read what was reported before.
     Full,
     /// It was decrypted, and its bytes went up differently.
     Unfit(Unfit),
@@ -137,19 +137,19 @@ impl Flow {
         tag: Option<RxContextTag>,
     ) -> Result<bool, Refused> {
         let results = Results::new(self.slot.slot().results());
-        let told = self.forms.admit(bytes, tag).map_err(Refused::Unfit)?;
-        // All is told or nothing: what was told of bytes that do not go up would be believed of their next copy.
-        if told.len() > 1 && Writer::free(results) < told.len() + RESERVED {
+        let reported = self.forms.admit(bytes, tag).map_err(Refused::Unfit)?;
+        // All is reported or nothing: what was reported of bytes that do not go up would be believed of their next copy.
+        if reported.len() > 1 && Writer::free(results) < reported.len() + RESERVED {
             return Err(Refused::Full);
         }
         let mut is_second = false;
-        for told in told {
-            let range = (told.start, told.len);
-            let done = match told.form {
-                Form::Decrypted => self.writer.decrypted(results, range, told.tag),
+        for reported in reported {
+            let range = (reported.start, reported.len);
+            let done = match reported.form {
+                Form::Decrypted => self.writer.decrypted(results, range, reported.tag),
                 Form::Either => {
                     is_second = true;
-                    self.writer.either(results, range, told.tag)
+                    self.writer.either(results, range, reported.tag)
                 }
             };
             done.map_err(|Full| Refused::Full)?;

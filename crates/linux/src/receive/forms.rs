@@ -37,7 +37,7 @@ impl Piece {
     }
 }
 
-/// What is to be told of a frame before it goes up.
+/// What is to be reported of a frame before it goes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RunReport {
     pub(super) start: SeqNum,
@@ -61,10 +61,10 @@ pub(super) enum Unfit {
 #[derive(Debug)]
 pub(super) struct Forms {
     acknowledged: SeqNum,
-    /// Disjoint and in order, none of it acknowledged.
+    /// Disjoint and in order, not acknowledged.
     pieces: VecDeque<Piece>,
     /// What [`admit`](Self::admit) found, kept for its memory.
-    told: Vec<RunReport>,
+    reported: Vec<RunReport>,
     fresh: Vec<Piece>,
 }
 
@@ -74,7 +74,7 @@ impl Forms {
         Forms {
             acknowledged,
             pieces: VecDeque::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
             fresh: Vec::new(),
         }
     }
@@ -115,14 +115,14 @@ impl Forms {
         true
     }
 
-    /// A frame with these bytes is about to go up, decrypted by the context of `tag` or as it came. Gives what must be told before, after which
+    /// A frame with these bytes is about to go up, decrypted by the context of `tag` or as it came. Gives what must be reported before, after which
     /// [`remember`](Self::remember) has it remembered.
     pub(super) fn admit(
         &mut self,
         (start, len): (SeqNum, u32),
         tag: Option<RxContextTag>,
     ) -> Result<&[RunReport], Unfit> {
-        self.told.clear();
+        self.reported.clear();
         self.fresh.clear();
         let end = start + len;
         if !end.after(self.acknowledged) {
@@ -158,7 +158,7 @@ impl Forms {
         while self.pieces.len() + self.fresh.len() + 2 > MAX_PIECES {
             self.merge_last()?;
         }
-        Ok(&self.told)
+        Ok(&self.reported)
     }
 
     /// The frame goes up.
@@ -207,7 +207,7 @@ impl Forms {
     fn begin(&mut self, start: SeqNum, end: SeqNum, went: Went) {
         let len = start.distance_to(end);
         if let Went::Decrypted(tag) = went {
-            self.tell(start, len, tag, Form::Decrypted);
+            self.report(start, len, tag, Form::Decrypted);
         }
         self.fresh.push(Piece { start, len, went });
     }
@@ -235,14 +235,14 @@ impl Forms {
         if let Went::Either(tag) = went
             && is_news
         {
-            self.tell(start, len, tag, Form::Either);
+            self.report(start, len, tag, Form::Either);
         }
         self.fresh.push(Piece { start, len, went });
         Ok(())
     }
 
-    fn tell(&mut self, start: SeqNum, len: u32, tag: RxContextTag, form: Form) {
-        self.told.push(RunReport {
+    fn report(&mut self, start: SeqNum, len: u32, tag: RxContextTag, form: Form) {
+        self.reported.push(RunReport {
             start,
             len,
             tag,

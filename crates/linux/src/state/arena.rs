@@ -49,7 +49,7 @@ pub(crate) struct Found {
     /// What it has.
     pub start: SeqNum,
     pub len: u32,
-    /// Bytes before these that are none of it.
+    /// Bytes before these that are not of it.
     pub skip: u32,
 }
 
@@ -227,7 +227,7 @@ impl Arena {
         Some(unit)
     }
 
-    /// Whether the last entry of a list is a free block, once those that are none are gone.
+    /// Whether the last entry of a list is a free block, once entries that are not free are removed.
     fn has_free(&mut self, order: usize) -> bool {
         let list = &mut self.free[order];
         while let Some(unit) = list.last() {

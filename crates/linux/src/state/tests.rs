@@ -40,7 +40,7 @@ fn file(directory: &OwnedFd, name: &str) -> OwnedFd {
     rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR).unwrap()
 }
 
-/// Somebody else takes all that is left.
+/// Another takes all that is left.
 fn fill(directory: &OwnedFd) {
     let other = file(directory, "other");
     while rustix::io::write(&other, &[7; 4096]).is_ok() {}

@@ -88,7 +88,7 @@ fn a_library_that_sends_no_records_has_its_connection_reset() {
         program.slot.slot().status(Direction::Transmit, 1),
         OffloadState::Reset
     );
-    // A sender is told again, and nothing leaves.
+    // A sender is notified again, and nothing leaves.
     program.send(500, 4000, 1400, (false, false));
     program.acknowledge(500, false);
     program.poll_wire(false);

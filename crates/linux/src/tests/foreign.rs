@@ -82,7 +82,7 @@ fn a_socket_whose_numbers_are_not_those_of_the_connection_gets_no_help() {
     }
 }
 
-/// Somebody whose packets Linux forwards sends SYNs of the connection's addresses before its keys are there.
+/// A stranger whose packets Linux forwards sends SYNs of the connection's addresses before its keys are there.
 #[test]
 fn forged_syns_leave_no_connection_with_other_numbers() {
     let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);

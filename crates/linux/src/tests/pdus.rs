@@ -202,7 +202,7 @@ fn data_is_where_it_was_wanted_and_in_the_packets() {
     );
     assert!(!span.doubtful);
 
-    // The mapping ends when the library says so, and what was written is told.
+    // The mapping ends when the library says so, and what was written is reported.
     pdus.map(3, mapping(first, 0, 0));
     let settle = SlotRequest::Settle { slot: slot.clone() };
     assert_eq!(world.order(&settle), Ok(SeqNum(0)));

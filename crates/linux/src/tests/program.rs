@@ -102,7 +102,7 @@ pub struct Program {
     received: Vec<bool>,
     /// Resets that Linux was sent, and the peer.
     pub resets: (usize, usize),
-    /// Where segments begin of which Linux was told that they have not come to the peer.
+    /// Where segments begin that were reported to Linux as not delivered to the peer.
     pub unreachable: Vec<SeqNum>,
 }
 

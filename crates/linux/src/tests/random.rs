@@ -1,4 +1,4 @@
-//! Random frames: whatever Linux, or somebody who writes to the TAP, sends, and whatever comes.
+//! Random frames that Linux, or another writer to the TAP, sends, and that come from the wire.
 
 use nic::FrameMeta;
 use proptest::prelude::*;

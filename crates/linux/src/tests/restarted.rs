@@ -179,8 +179,8 @@ fn keys_of_long_ago_are_over() {
     program.restart();
     for before in [3000, (1 << 31) - 5000, (1 << 31) + 5000] {
         let resume = resume(program.at(program.source.len()) - before, 2);
-        let told = program.set_keys(keys(CIPHER, 1), Some(resume));
-        assert_eq!(told, Ok(resume.tcpsn));
+        let reported = program.set_keys(keys(CIPHER, 1), Some(resume));
+        assert_eq!(reported, Ok(resume.tcpsn));
     }
     assert_eq!(program.resets, (0, 0));
 }

@@ -1,4 +1,4 @@
-//! Sockets whose packets bear other addresses at the interface, SYNs and segments that somebody else sends in their names, and sockets that take the place
+//! Sockets whose packets bear other addresses at the interface, SYNs and segments that another sends in their names, and sockets that take the place
 //! of others: whatever happens, no framed content is on the wire.
 
 use std::collections::{HashMap, VecDeque};
@@ -45,7 +45,7 @@ enum Step {
     Acknowledge(u8),
     /// The socket is closed, and gone.
     Close(u8),
-    /// Somebody whose packets Linux forwards sends a segment: with or without a payload, at the connection's next number or at another.
+    /// A stranger whose packets Linux forwards sends a segment: with or without a payload, at the connection's next number or at another.
     Forge {
         on_tap: u8,
         flags: u8,

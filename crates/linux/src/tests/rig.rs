@@ -216,12 +216,12 @@ impl Rig {
         }
         let mut frames = Vec::new();
         let mut out = vec![0; 70_000];
-        while let Some(lent) = self.nic.poll_transmit_lent(self.now, &mut out) {
-            let mut frame = out[..lent.head].to_vec();
-            for piece in lent.payload.into_iter().flatten() {
+        while let Some(borrowed) = self.nic.poll_transmit_borrowed(self.now, &mut out) {
+            let mut frame = out[..borrowed.head].to_vec();
+            for piece in borrowed.payload.into_iter().flatten() {
                 frame.extend(piece.to_vec());
             }
-            frames.push((frame, lent.meta));
+            frames.push((frame, borrowed.meta));
         }
         self.nic.flush(self.now);
         for function in &mut self.functions {

@@ -283,7 +283,7 @@ const _: () = assert!(Payload::MAX_PIECES <= Parts::MAX_LENT);
 impl Source for Outgoing<'_> {
     fn next(&mut self, buffer: &mut [u8]) -> Option<Parts<'_>> {
         self.meter.switch(Part::NicTransmit);
-        let frame = self.nic.poll_transmit_lent(self.now, buffer);
+        let frame = self.nic.poll_transmit_borrowed(self.now, buffer);
         self.meter.switch(Part::WireWrite);
         let frame = frame?;
         let mut parts = Parts::new(frame.head, to_port(frame.meta));

@@ -129,13 +129,13 @@ impl Connections {
     fn host_answers(&mut self) {
         let mut credits = 0;
         let mut established = None;
-        while let Some(told) = self.rig.host.pop(0) {
-            match told {
-                RecvDescriptor::Established(told) => established = Some(told),
+        while let Some(reported) = self.rig.host.pop(0) {
+            match reported {
+                RecvDescriptor::Established(reported) => established = Some(reported),
                 RecvDescriptor::Packet(_) => {
-                    let request = self.rig.host.read(told).expect("a request");
-                    let told = established.take().expect("it was told before");
-                    self.hand_back(&request.parsed(), told.timestamp);
+                    let request = self.rig.host.read(reported).expect("a request");
+                    let reported = established.take().expect("it was reported before");
+                    self.hand_back(&request.parsed(), reported.timestamp);
                     credits += 1;
                 }
                 RecvDescriptor::AccelRoom(_) => {}

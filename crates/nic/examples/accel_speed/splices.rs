@@ -94,9 +94,9 @@ impl Splices {
     fn install(&mut self, n: u32) {
         let splice = splice(n, self.kind);
         self.rig.command(&SendDescriptor::Splice(&splice));
-        let told = self.rig.flush();
-        let is_room = |told: &RecvDescriptor| matches!(told, RecvDescriptor::AccelRoom(_));
-        assert!(told.iter().all(is_room), "{told:?}");
+        let reported = self.rig.flush();
+        let is_room = |reported: &RecvDescriptor| matches!(reported, RecvDescriptor::AccelRoom(_));
+        assert!(reported.iter().all(is_room), "{reported:?}");
     }
 
     /// The segments of the next pairs: a request, and its response.

@@ -23,19 +23,19 @@ fn main() {
         lowat: 64,
     };
     let mut load = LoadControl::new(config);
-    let (mut told, mut soft_limit) = (0u64, config.hard_limit);
+    let (mut reported, mut soft_limit) = (0u64, config.hard_limit);
     let walk_alone = time(packets, |qlen, cnum| {
         black_box((qlen, cnum));
     });
     let with_machine = time(packets, |qlen, cnum| {
         if let Some(limit) = load.packet_arrived(black_box(qlen), black_box(cnum)) {
-            told += 1;
+            reported += 1;
             soft_limit = limit;
         }
     });
     let nanoseconds = (with_machine - walk_alone) / f64::from(packets);
     println!(
-        "{nanoseconds:.2} ns, {:.1} cycles at {GIGAHERTZ} GHz per packet; Soft_limit told {told} times, last {soft_limit}",
+        "{nanoseconds:.2} ns, {:.1} cycles at {GIGAHERTZ} GHz per packet; Soft_limit reported {reported} times, last {soft_limit}",
         nanoseconds * GIGAHERTZ
     );
 }

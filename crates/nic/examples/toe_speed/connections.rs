@@ -160,8 +160,8 @@ impl Connections {
     /// Takes what is on the receive ring; gives how many packets of connections of the NIC's were among it.
     fn take_in(&mut self) -> usize {
         let mut delivered = 0;
-        while let Some(told) = self.rig.host.pop(0) {
-            if let RecvDescriptor::Toe(ToeEvent::Delivered { len, .. }) = told {
+        while let Some(reported) = self.rig.host.pop(0) {
+            if let RecvDescriptor::Toe(ToeEvent::Delivered { len, .. }) = reported {
                 assert_eq!(len, BYTES);
                 delivered += 1;
             }

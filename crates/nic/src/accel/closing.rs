@@ -21,7 +21,7 @@
 //!
 //! What is left to send is copied into [packet memory](super::packet_memory) when the descriptor is worked off, and a block
 //! is free as soon as it is acknowledged. Frames are written from there into the port's buffer when their turn comes, so
-//! none is lost on the way. One timer per connection is enough, on the [bitmap wheel](super::wheel).
+//! they are not lost on the way. One timer per connection is enough, on the [bitmap wheel](super::wheel).
 //!
 //! Connections in TIME-WAIT give way to new ones, the oldest first, as in the host's own table.
 
@@ -77,7 +77,7 @@ pub(super) struct Closing {
     capacity: u32,
     blocks: u32,
     quotas: Quotas,
-    /// There is none before it is needed.
+    /// Made when the first connection comes.
     store: Option<Box<Store>>,
 }
 

@@ -1,7 +1,7 @@
 //! Frames that the device makes on its own, on their way to the wire: a queue in bounded memory.
 //!
 //! The frames lie one behind the other in a ring of bytes, which is allocated when the first one comes. A frame that does
-//! not fit is lost, as on a full link: whoever made it sends it again, or its peer asks for it.
+//! not fit is lost, as on a full link: its sender sends it again, or its peer asks for it.
 
 use std::collections::VecDeque;
 
@@ -47,7 +47,7 @@ impl Egress {
     }
 
     /// Appends a frame of `function`'s of at most `most` bytes; `fill` writes it and gives its length. False when there
-    /// is no room, which is counted, or `fill` gives none.
+    /// is no room, which is counted, or `fill` gives no frame.
     pub(super) fn push(
         &mut self,
         function: &mut Function,

@@ -4,7 +4,7 @@
 //! confirms a match. Open addressing with linear probing; removal shifts entries back, so that there are no tombstones; it
 //! grows with commands, never with packets.
 //!
-//! Most lookups are of flows that nobody here owns. They read only a byte per entry, eight at a time: half a MiB for as many
+//! Most lookups are of flows that the device does not own. They read only a byte per entry, eight at a time: half a MiB for as many
 //! connections as the device takes by default, which a core's cache holds.
 
 use crate::prefetch::prefetch;
@@ -136,7 +136,7 @@ impl Flows {
         }
     }
 
-    /// Adds an owner; that the flow has none yet is the caller's to know.
+    /// Adds an owner. The caller makes sure that the flow has no owner yet.
     pub(crate) fn insert(&mut self, hash: u64, owned: Owned) {
         if (self.used + 1) * 4 > self.entries.len() * 3 {
             self.grow();

@@ -79,7 +79,7 @@ impl Listeners {
     /// Removes a function's rule.
     ///
     /// # Errors
-    /// When there is none of this number.
+    /// When no rule has this number.
     pub(super) fn remove(
         &mut self,
         function: FunctionId,

@@ -65,7 +65,7 @@ pub(crate) struct Accel {
 pub(crate) enum Handled {
     /// The device has done with it.
     Taken,
-    /// It goes the way of all others; with `Some` it opens a connection, and the host is told directly before it.
+    /// It goes the way of all others; with `Some` it opens a connection, which is reported directly before it.
     Pass(Option<Established>),
 }
 
@@ -190,8 +190,8 @@ impl Accel {
         }
     }
 
-    /// The host was not told that a connection was [set up](Handled::Pass), because it had no room: the peer sends again.
-    pub(crate) fn not_told(&mut self, function: FunctionId, established: &Established) {
+    /// A connection that was [set up](Handled::Pass) was not reported, because the host had no room: the peer sends again.
+    pub(crate) fn not_reported(&mut self, function: FunctionId, established: &Established) {
         // The rule is still there.
         let _ = self.setup.listeners.credit(function, established.rule, 1);
     }
@@ -222,7 +222,7 @@ impl Accel {
         }
     }
 
-    /// The flow with this hash, which nobody owns, is the device's to run, at this place.
+    /// The device runs the flow with this hash, which has no owner, at this place.
     pub(crate) fn adopt(&mut self, hash: u64, at: u32) {
         self.flows.insert(hash, Owned::Toe(at));
     }
@@ -363,9 +363,11 @@ impl Accel {
     pub(crate) fn flush(&mut self, device: &Device<'_>, functions: &mut [Function]) -> bool {
         let mut all = true;
         for function in functions {
-            all &= self.splices.tell(&mut self.flows, device.hasher, function);
+            all &= self
+                .splices
+                .report(&mut self.flows, device.hasher, function);
             let room = self.closing.room(function, self.splices.room(function));
-            all &= self.rooms.tell(function, room);
+            all &= self.rooms.report(function, room);
         }
         all
     }

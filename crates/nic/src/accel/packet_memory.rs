@@ -46,7 +46,7 @@ pub(crate) const fn blocks_for(bytes: u32) -> u32 {
 }
 
 impl PacketMemory {
-    /// A pool of so many blocks, none in use.
+    /// A pool of so many free blocks.
     pub(crate) fn new(blocks: u32) -> PacketMemory {
         let blocks = blocks.min(NONE - 1);
         PacketMemory {

@@ -15,28 +15,28 @@ pub(super) struct Rooms {
 enum Known {
     /// Nothing: this much was there when it came, and is still.
     Nothing(AccelRoom),
-    Told(AccelRoom),
+    Reported(AccelRoom),
 }
 
 impl Rooms {
     /// Tells a function's host if it has to know. False when that waits for room in its receive ring.
-    pub(super) fn tell(&mut self, function: &mut Function, room: AccelRoom) -> bool {
+    pub(super) fn report(&mut self, function: &mut Function, room: AccelRoom) -> bool {
         let at = usize::from(function.id.0);
         if at >= self.known.len() {
             self.known.resize(at + 1, None);
         }
         let is_due = match self.known[at].get_or_insert(Known::Nothing(room)) {
             Known::Nothing(first) => room != *first,
-            Known::Told(told) => differs(told, &room),
+            Known::Reported(reported) => differs(reported, &room),
         };
         if !is_due {
             return true;
         }
-        let told = function.tell(0, RecvDescriptor::AccelRoom(room));
-        if told {
-            self.known[at] = Some(Known::Told(room));
+        let reported = function.report(0, RecvDescriptor::AccelRoom(room));
+        if reported {
+            self.known[at] = Some(Known::Reported(room));
         }
-        told
+        reported
     }
 
     /// The function has gone; another one may come in its place.
@@ -48,13 +48,13 @@ impl Rooms {
 }
 
 /// Whether any of it has changed by more than an eighth, or from or to nothing.
-fn differs(told: &AccelRoom, now: &AccelRoom) -> bool {
+fn differs(reported: &AccelRoom, now: &AccelRoom) -> bool {
     let pairs = [
-        (u64::from(told.closing), u64::from(now.closing)),
-        (u64::from(told.splices), u64::from(now.splices)),
-        (told.packet_memory, now.packet_memory),
+        (u64::from(reported.closing), u64::from(now.closing)),
+        (u64::from(reported.splices), u64::from(now.splices)),
+        (reported.packet_memory, now.packet_memory),
     ];
-    pairs
-        .into_iter()
-        .any(|(told, now)| now.abs_diff(told) > told.max(now) / 8 || (told == 0) != (now == 0))
+    pairs.into_iter().any(|(reported, now)| {
+        now.abs_diff(reported) > reported.max(now) / 8 || (reported == 0) != (now == 0)
+    })
 }

@@ -117,7 +117,7 @@ impl Setup {
 
 impl Oven {
     fn new(now: Instant, secret: &[u8; 16]) -> Oven {
-        // None of these may be the flow hash's key, nor each other's.
+        // These must differ from the flow hash's key, and from each other.
         let hasher = SipHasher24::new_with_key(secret);
         let mut key = [0; 16];
         key[..8].copy_from_slice(&hasher.hash(b"cookie 0").to_le_bytes());

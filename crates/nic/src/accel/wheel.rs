@@ -8,7 +8,7 @@
 //!   63 ─▶                                       empty words one bit each
 //! ```
 //!
-//! A bit says no more than "look at this flow in this tick". The deadline itself is with the flow: whoever takes a bit whose
+//! A bit says no more than "look at this flow in this tick". The deadline itself is with the flow: the reader of a bit whose
 //! flow is not due arms it again. So a deadline that moves to later costs nothing until the bit comes, and one that is
 //! farther away than the wheel goes round is reached in several rounds.
 //!
@@ -128,7 +128,7 @@ impl Wheel {
         }
     }
 
-    /// Moves on to the next slot with something in it. False when there is none up to `now`.
+    /// Moves on to the next slot with something in it. False when all slots up to `now` are empty.
     fn open_next(&self, scan: &mut Scan, now: u64) -> bool {
         // After a long pause every slot is due, once.
         let skipped = now.saturating_sub(SLOTS);

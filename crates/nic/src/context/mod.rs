@@ -46,7 +46,7 @@ pub(crate) struct Contexts {
     cache: ContextCache,
 }
 
-/// The contexts of a function, so that none takes another's memory for late bytes.
+/// The contexts of a function, so that a function does not take another's memory for late bytes.
 #[derive(Debug)]
 struct FunctionContexts {
     /// Slot by context id.
@@ -111,7 +111,7 @@ impl Contexts {
         }
     }
 
-    /// Makes room for a function's contexts: the next one's, or one's that comes in the place of another, which has none any more.
+    /// Makes room for the contexts of the next function, or of one that takes the place of a function without contexts.
     pub(crate) fn add_function(&mut self, function: FunctionId, quota: u32) {
         let at = usize::from(function.0);
         match self.functions.get_mut(at) {

@@ -1,4 +1,4 @@
-//! Packets that open a connection: the host is told of it directly before.
+//! Packets that open a connection, which is reported directly before.
 
 use super::Host;
 use crate::frame::Segment;

@@ -4,7 +4,7 @@ use super::Host;
 use crate::buffers;
 use crate::context::Flow;
 use crate::context::receive::notes;
-use crate::context::receive::placing::Attached;
+use crate::context::receive::placing::PacketMetadata;
 use crate::frame::Segment;
 use crate::lro::{self, Session};
 use crate::ring::{ContextId, NOTES_PER_DESCRIPTOR, Packet, Processed, RecvDescriptor, Slice};
@@ -91,8 +91,8 @@ impl Host<'_> {
             .and_then(|()| buffers::copy(self.regions, buffer, end, own, header_len, payload_len));
         if moved.is_some() {
             let context = flow.as_ref().map(|flow| flow.id);
-            let attached = &Attached::NOTHING;
-            self.begin_or_emit(segment, own, payload_len, context, processed, attached);
+            let metadata = &PacketMetadata::NOTHING;
+            self.begin_or_emit(segment, own, payload_len, context, processed, metadata);
         }
     }
 
@@ -105,18 +105,18 @@ impl Host<'_> {
         stored: u32,
         context: Option<ContextId>,
         processed: Processed,
-        attached: &Attached<'_>,
+        metadata: &PacketMetadata<'_>,
     ) {
         self.count_delivered(segment.len());
         if lro::may_begin(segment.parsed, segment.frame) {
             let at = self.queue.receive.sessions.next_place();
             self.end_session(at);
             if segment.connection.is_some() {
-                self.nic_packets.promise(attached.placed.len() as u32);
+                self.nic_packets.promise(metadata.placed.len() as u32);
             }
             let session = Session::begin(segment, buffer, stored, context, processed);
             self.queue.receive.sessions.put(at, session);
-            self.queue.receive.sessions.attach(at, attached, 0);
+            self.queue.receive.sessions.add_metadata(at, metadata, 0);
             return;
         }
         let header_len = segment.parsed.payload_offset as u16;
@@ -128,21 +128,21 @@ impl Host<'_> {
             segments: segment.segments.min(u32::from(u16::MAX)) as u16,
             context,
             processed,
-            placed: attached.placed.len() as u16,
-            notes: attached.notes.len() as u8,
+            placed: metadata.placed.len() as u16,
+            notes: metadata.notes.len() as u8,
             checksum_ok: true,
             hash: segment.hash as u32,
         };
         if let Some(connection) = segment.connection {
             let stored = Stored::Buffer(packet, buffer.len);
-            self.queue_packet(connection, segment.parsed.tcp, stored, attached.placed);
+            self.queue_packet(connection, segment.parsed.tcp, stored, metadata.placed);
             return;
         }
         self.emit(RecvDescriptor::Packet(packet));
-        for part in attached.placed {
+        for part in metadata.placed {
             self.emit(part.descriptor());
         }
-        for some in attached.notes.chunks(NOTES_PER_DESCRIPTOR) {
+        for some in metadata.notes.chunks(NOTES_PER_DESCRIPTOR) {
             self.emit(notes::descriptor(some));
         }
     }

@@ -15,7 +15,7 @@ mod placed;
 pub(crate) use nic_packets::{Sender, end_own_sessions, end_session, pass_to_host, reset, settle};
 
 use crate::buffers;
-use crate::context::receive::placing::Attached;
+use crate::context::receive::placing::PacketMetadata;
 use crate::context::receive::{Counted, Part, Received};
 use crate::context::{Contexts, Flow};
 use crate::counters::Counters;
@@ -198,8 +198,8 @@ impl<'a> Host<'a> {
         let context = flow.as_ref().map(|flow| flow.id);
         if let Some(processed) = self.process(segment, flow, buffer, headers.len() as u32) {
             let stored = segment.parsed.payload_len;
-            let attached = &Attached::NOTHING;
-            self.begin_or_emit(segment, buffer, stored, context, processed, attached);
+            let metadata = &PacketMetadata::NOTHING;
+            self.begin_or_emit(segment, buffer, stored, context, processed, metadata);
         }
     }
 
@@ -324,14 +324,14 @@ impl<'a> Host<'a> {
 /// Segments that carry no bytes of an offloaded stream.
 const NO_STREAM_DATA: Flags = Flags::SYN.union(Flags::RST);
 
-/// Finishes a checksum whose field has the pseudo header's sum: a frame from a local sender is never without it for whoever can't tell.
+/// Finishes a checksum whose field has the pseudo header's sum: all readers of a frame from a local sender find it complete.
 /// Places beyond the frame change nothing.
 fn checksum_of(frame: &[u8], start: u16, field: u16) -> Option<(usize, [u8; 2])> {
     let (start, field) = (usize::from(start), usize::from(start) + usize::from(field));
     if field + 2 > frame.len() {
         return None;
     }
-    // 0 would say that there is none (RFC 768).
+    // 0 would mean that there is no checksum (RFC 768).
     let sum = match Sum::of(&frame[start..]).finish() {
         0 => 0xffff,
         sum => sum,

@@ -51,7 +51,7 @@ pub(crate) fn end_own_sessions(function: &mut Function) {
     }
 }
 
-/// Takes all buffers back that packets are in which the host has not been told of, and forgets these packets.
+/// Takes all buffers back of packets that were not delivered, and forgets these packets.
 pub(crate) fn reset(function: &mut Function) {
     let connections = function.nic_packets.connections();
     for queue in 0..function.queues.len() {
@@ -117,7 +117,7 @@ pub(crate) fn pass_to_host(function: &mut Function, connection: u32, sender: &Se
 /// Tells the host what TCP has taken of a packet, on the queue's receive ring, which has room for it; or takes the packet's buffer
 /// back, if that is nothing.
 ///
-/// What was placed is told either way: the host must know what was written to its buffers.
+/// What was placed is reported either way: the host must know what was written to its buffers.
 pub(crate) fn settle(
     function: &mut Function,
     queue: usize,
@@ -207,7 +207,7 @@ impl Host<'_> {
         self.queue_packet(connection, session.header(), stored, placed);
     }
 
-    /// Whether the queue of NIC packets has room for one more; that it has none is counted.
+    /// Whether the queue of NIC packets has room for one more. A full queue is counted.
     pub(super) fn has_place(&mut self) -> bool {
         let has_room = self.nic_packets.has_room();
         self.counters.toe_rx_queue_full += u64::from(!has_room);
@@ -231,7 +231,7 @@ impl Host<'_> {
         }
     }
 
-    /// Takes back the buffer of a packet that nobody is to see.
+    /// Takes back the buffer of a packet that is not delivered.
     pub(super) fn take_back(&mut self, packet: &Packet, whole: u32) {
         let buffer = Slice {
             len: whole,

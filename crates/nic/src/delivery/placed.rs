@@ -15,7 +15,7 @@ use super::Host;
 use crate::buffers;
 use crate::context::Flow;
 use crate::context::receive::notes::MAX_NOTE_DESCRIPTORS;
-use crate::context::receive::placing::{Attached, MAX_PLACED, PlacedList};
+use crate::context::receive::placing::{MAX_PLACED, PacketMetadata, PlacedList};
 use crate::context::receive::{Counted, Part};
 use crate::frame::Segment;
 use crate::ring::{ContextId, DeviceRegions, Processed, Slice};
@@ -38,7 +38,7 @@ impl Host<'_> {
         };
         let (at, payload) = (flow.at, segment.payload());
         let table = &mut *flow.table;
-        table.attached().0.set_limit(room);
+        table.metadata().0.set_limit(room);
         let whole = Part {
             at: 0,
             position: segment.parsed.tcp.seq,
@@ -62,7 +62,7 @@ impl Host<'_> {
             context: flow.id,
             payload: made.payload,
             stored: made.payload.len() as u32 - placed,
-            attached: Attached {
+            metadata: PacketMetadata {
                 placed: made.placed.as_slice(),
                 notes: made.notes.as_slice(),
                 may_join: made.notes.may_join(),
@@ -73,7 +73,7 @@ impl Host<'_> {
         let counted = Counted {
             segments: segment.segments,
             placed,
-            notes: delivered.attached.notes.len() as u32,
+            notes: delivered.metadata.notes.len() as u32,
         };
         table.count(&mut self.counters.l5, counted);
         self.count_processed(segment, processed, table.ids());
@@ -120,8 +120,8 @@ impl Host<'_> {
         });
         if written.is_some() {
             let (context, processed) = (Some(delivered.context), delivered.processed);
-            let attached = &delivered.attached;
-            self.begin_or_emit(segment, own, stored, context, processed, attached);
+            let metadata = &delivered.metadata;
+            self.begin_or_emit(segment, own, stored, context, processed, metadata);
         }
     }
 
@@ -134,7 +134,7 @@ impl Host<'_> {
         let fits = open.context == Some(delivered.context)
             && open.connection == segment.connection
             && open.processed == delivered.processed
-            && sessions.takes(at, &delivered.attached)
+            && sessions.takes(at, &delivered.metadata)
             && open.accepts(segment.parsed, segment.frame);
         let needed = open.used() + delivered.stored;
         fits && (open.buffer.len >= needed || self.move_to_large(at, needed))
@@ -158,7 +158,7 @@ impl Host<'_> {
             return false;
         }
         let sessions = &mut self.queue.receive.sessions;
-        let more = sessions.attach(at, &delivered.attached, behind);
+        let more = sessions.add_metadata(at, &delivered.metadata, behind);
         if segment.connection.is_some() {
             self.nic_packets.promise_placed(more);
         }
@@ -185,7 +185,7 @@ struct Delivered<'a> {
     payload: &'a [u8],
     /// Bytes that go into a receive buffer: all that are not placed.
     stored: u32,
-    attached: Attached<'a>,
+    metadata: PacketMetadata<'a>,
     processed: Processed,
 }
 
@@ -194,7 +194,7 @@ impl Delivered<'_> {
     fn store(&self, mut to: SharedSliceMut<'_>) {
         let mut from = 0;
         let end = self.payload.len();
-        let parts = self.attached.placed.iter();
+        let parts = self.metadata.placed.iter();
         let parts = parts.map(|part| (part.at as usize, part.end() as usize));
         for (begin, after) in parts.chain([(end, end)]) {
             let bytes = &self.payload[from..begin];

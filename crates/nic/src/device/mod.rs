@@ -47,8 +47,8 @@ pub struct Nic {
     turns: Turns,
     /// Bytes that the NIC may send of its own frames before it is the functions' turn.
     own_turn: usize,
-    /// Of which queue the frame was whose payload is lent.
-    lender: Option<(FunctionId, usize)>,
+    /// Of which queue the frame was whose payload is borrowed.
+    borrows_from: Option<(FunctionId, usize)>,
     recent: receive::Recent,
     /// Connections of functions whose hosts send nothing have waited long enough for those that do.
     spare_due: bool,
@@ -56,7 +56,7 @@ pub struct Nic {
     device: Counters,
     /// Set when work was left over: when to go on.
     again: Option<Instant>,
-    /// Set when something that a host is to be told waits for room in a receive ring, which wakes nobody up when it comes.
+    /// Set when a descriptor waits for room in a receive ring. Free room does not wake the device.
     retry: Option<Instant>,
 }
 
@@ -73,7 +73,7 @@ impl Nic {
             scheduler: Scheduler::default(),
             turns: Turns::new(&config.toe),
             own_turn: 0,
-            lender: None,
+            borrows_from: None,
             recent: receive::Recent::default(),
             spare_due: false,
             device: Counters::default(),
@@ -162,7 +162,7 @@ impl Nic {
     /// [`RecvDescriptor::Reset`](crate::ring::RecvDescriptor::Reset), behind all that it was told before. False when there is no such
     /// function.
     pub fn reset_function(&mut self, id: FunctionId) -> bool {
-        self.end_lending();
+        self.end_borrowing();
         let offloads = &mut self.offloads;
         let Some(function) = self.functions.get_mut(usize::from(id.0)) else {
             return false;
@@ -202,7 +202,7 @@ impl Nic {
     /// Ends a batch of [`handle_frame`](Self::handle_frame) and [`poll_transmit`](Self::poll_transmit) calls: shows the hosts what was
     /// received, sent and refused.
     pub fn flush(&mut self, now: Instant) {
-        self.end_lending();
+        self.end_borrowing();
         self.scheduler.end_turn(&mut self.functions);
         let (accel, device) = self.offloads.accel(now);
         let mut all = accel.flush(&device, &mut self.functions);
@@ -210,7 +210,7 @@ impl Nic {
             function.regions.refresh();
             all &= receive::flush(function);
         }
-        all &= self.tell_of_connections(now);
+        all &= self.report_connections(now);
         self.turns.flush();
         self.turns.look_again(now, &self.offloads, &self.functions);
         self.retry = (!all).then(|| now + Self::RETRY);
@@ -305,18 +305,18 @@ impl Nic {
     }
 
     /// Tells the hosts of the connections that the NIC runs. False when some of that waits for room.
-    fn tell_of_connections(&mut self, now: Instant) -> bool {
+    fn report_connections(&mut self, now: Instant) -> bool {
         let mut all = true;
         self.device.toe_soft_limit = self.offloads.toe.room.soft_limit().into();
         turn::shed(&mut self.offloads, &mut self.functions, now);
         for function in &mut self.functions {
             function.counters.toe_rx_queue_len = function.nic_packets.len().into();
-            all &= function.tell_of_reset();
-            all &= function.tell_of_resources(&mut self.offloads.maker);
-            all &= self.offloads.toe.room.tell(function);
+            all &= function.report_reset();
+            all &= function.report_resources(&mut self.offloads.maker);
+            all &= self.offloads.toe.room.report(function);
             if !self.offloads.toe.is_idle() {
                 let (toe, mut around) = self.offloads.toe(now, function);
-                all &= toe.tell(&mut around);
+                all &= toe.report(&mut around);
             }
             for queue in &mut function.queues {
                 queue.rings.recv.publish();

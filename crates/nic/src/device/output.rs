@@ -8,7 +8,7 @@ use super::Nic;
 use crate::frame::FrameMeta;
 use crate::function::Function;
 use crate::receive;
-use crate::send::lent::{BorrowedFrame, BorrowedPayload};
+use crate::send::borrowed::{BorrowedFrame, BorrowedPayload};
 use crate::switch::Destination;
 use crate::switch::FunctionId;
 use crate::transmit;
@@ -18,36 +18,36 @@ struct Made {
     sender: FunctionId,
     len: usize,
     meta: FrameMeta,
-    lent: Option<BorrowedPayload>,
+    borrowed: Option<BorrowedPayload>,
 }
 
 impl Nic {
     /// Frames looped between functions, and commands worked off, in one call of
-    /// [`poll_transmit`](Self::poll_transmit) that gives none to the wire.
+    /// [`poll_transmit`](Self::poll_transmit) that gives no payload to the wire.
     const STEPS: u32 = 1024;
     /// Writes the next frame for the wire into `out`, which should have room for the MTU and an Ethernet
     /// header, or for 64 KiB when the wire segments. Gives its length, or `None` when nothing is to be sent.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<(usize, FrameMeta)> {
-        self.offloads.lends = false;
+        self.offloads.borrows = false;
         let made = self.next_frame(now, out)?;
         Some((made.len, made.meta))
     }
 
     /// As [`poll_transmit`](Self::poll_transmit), for a wire that takes frames which do not lie in one piece: a payload that goes out as the
     /// host has it is not copied.
-    pub fn poll_transmit_lent<'a>(
+    pub fn poll_transmit_borrowed<'a>(
         &'a mut self,
         now: Instant,
         out: &mut [u8],
     ) -> Option<BorrowedFrame<'a>> {
-        self.offloads.lends = true;
+        self.offloads.borrows = true;
         let made = self.next_frame(now, out)?;
         let function = &self.functions[usize::from(made.sender.0)];
         Some(BorrowedFrame {
-            head: made.lent.map_or(made.len, |lent| lent.head),
-            payload: made.lent.map(|lent| {
-                let gather = &function.queues[lent.queue].transmit.gather;
-                lent.payload(gather, &function.regions)
+            head: made.borrowed.map_or(made.len, |borrowed| borrowed.head),
+            payload: made.borrowed.map(|borrowed| {
+                let gather = &function.queues[borrowed.queue].transmit.gather;
+                borrowed.payload(gather, &function.regions)
             }),
             meta: made.meta,
         })
@@ -55,7 +55,7 @@ impl Nic {
 
     /// The next frame for the wire; what is for another function is delivered.
     fn next_frame(&mut self, now: Instant, out: &mut [u8]) -> Option<Made> {
-        self.end_lending();
+        self.end_borrowing();
         self.again = None;
         let (accel, device) = self.offloads.accel(now);
         accel.handle_time(&device, &mut self.functions);
@@ -66,12 +66,12 @@ impl Nic {
                     function,
                     len,
                     meta,
-                    lent,
+                    borrowed,
                 } => Made {
                     sender: function,
                     len,
                     meta,
-                    lent,
+                    borrowed,
                 },
                 transmit::Step::Busy => continue,
                 transmit::Step::Idle => return None,
@@ -79,16 +79,16 @@ impl Nic {
             let sender = made.sender;
             let destination = ethernet::destination(&out[..made.len]).unwrap_or(MacAddr::ZERO);
             let destination = self.switch.destination(destination);
-            if let Some(lent) = made.lent {
+            if let Some(borrowed) = made.borrowed {
                 match destination {
-                    Destination::Wire => self.lender = Some((sender, lent.queue)),
+                    Destination::Wire => self.borrows_from = Some((sender, borrowed.queue)),
                     // Functions get frames in one piece.
                     _ => {
                         let function = &mut self.functions[usize::from(sender.0)];
-                        function.queues[lent.queue].transmit.end_lending();
-                        made.lent = None;
-                        let gather = &function.queues[lent.queue].transmit.gather;
-                        if !lent.complete(gather, &function.regions, out) {
+                        function.queues[borrowed.queue].transmit.end_borrowing();
+                        made.borrowed = None;
+                        let gather = &function.queues[borrowed.queue].transmit.gather;
+                        if !borrowed.complete(gather, &function.regions, out) {
                             function.counters.tx_errors += 1;
                             continue;
                         }
@@ -114,11 +114,11 @@ impl Nic {
         None
     }
 
-    /// Whoever had a payload has read it.
-    pub(super) fn end_lending(&mut self) {
-        if let Some((function, queue)) = self.lender.take() {
+    /// The wire has read the payload that it borrowed.
+    pub(super) fn end_borrowing(&mut self) {
+        if let Some((function, queue)) = self.borrows_from.take() {
             let function = &mut self.functions[usize::from(function.0)];
-            function.queues[queue].transmit.end_lending();
+            function.queues[queue].transmit.end_borrowing();
         }
     }
 
@@ -161,7 +161,7 @@ impl Nic {
         if let transmit::Step::Idle = step
             && self.turns.take_worked()
         {
-            let mut all = self.tell_of_connections(now);
+            let mut all = self.report_connections(now);
             for function in &mut self.functions {
                 all &= receive::flush(function);
             }
@@ -169,7 +169,7 @@ impl Nic {
                 let retry = now + Self::RETRY;
                 self.retry = Some(self.retry.map_or(retry, |known| known.min(retry)));
             }
-            // What was told may have let more go.
+            // What was reported may have let more go.
             self.turns.look_again(now, &self.offloads, &self.functions);
         }
         step
@@ -191,7 +191,7 @@ impl Nic {
             function: made.function,
             len: made.len,
             meta: made.meta,
-            lent: None,
+            borrowed: None,
         })
     }
 }

@@ -5,7 +5,7 @@ use wire::FlowKey;
 
 use super::Session;
 use crate::context::receive::notes::NoteList;
-use crate::context::receive::placing::{Attached, MAX_PLACED, Placed, PlacedList};
+use crate::context::receive::placing::{MAX_PLACED, PacketMetadata, Placed, PlacedList};
 
 /// Flows that can be merged at a time, per queue.
 pub(crate) const SESSIONS: usize = 8;
@@ -62,27 +62,32 @@ impl Sessions {
     }
 
     /// Whether a session has room for what a segment brings behind its own.
-    pub(crate) fn takes(&self, at: usize, attached: &Attached<'_>) -> bool {
-        self.placed(at).len() + attached.placed.len() <= MAX_PLACED
+    pub(crate) fn takes(&self, at: usize, metadata: &PacketMetadata<'_>) -> bool {
+        self.placed(at).len() + metadata.placed.len() <= MAX_PLACED
             && self
                 .notes
                 .get(at)
-                .is_none_or(|notes| notes.takes(attached.notes))
+                .is_none_or(|notes| notes.takes(metadata.notes))
     }
 
     /// Adds what a segment brings whose payload begins `behind` bytes into the session's. Gives how many more parts were placed.
-    pub(crate) fn attach(&mut self, at: usize, attached: &Attached<'_>, behind: u32) -> u32 {
-        if !attached.notes.is_empty() {
+    pub(crate) fn add_metadata(
+        &mut self,
+        at: usize,
+        metadata: &PacketMetadata<'_>,
+        behind: u32,
+    ) -> u32 {
+        if !metadata.notes.is_empty() {
             if self.notes.is_empty() {
                 self.notes.resize_with(SESSIONS, NoteList::default);
             }
             let list = &mut self.notes[at];
             let before = list.descriptors();
-            list.append(attached.notes, attached.may_join, behind);
+            list.append(metadata.notes, metadata.may_join, behind);
             self.descriptors += list.descriptors();
             self.descriptors -= before;
         }
-        self.add_placed(at, attached.placed, behind)
+        self.add_placed(at, metadata.placed, behind)
     }
 
     fn add_placed(&mut self, at: usize, parts: &[Placed], behind: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! The path of a received frame, whoever owns its connection.
+//! The path of a received frame, one for all owners of connections.
 //!
 //! ```text
 //! frame ─▶ parse, checksum ─▶ flow hash ─▶ owner ─┬─▶ accel: closing, spliced, a SYN
@@ -122,7 +122,7 @@ pub(crate) fn reinject(
     let result = match classify(&bytes) {
         _ if !read => Err(ErrorCode::BadMemory),
         Class::Tcp(parsed) => {
-            // It was right when the frame came, and may not be there: nobody makes that of merged packets, or of what comes
+            // It was right when the frame came, and may not be there: it is not made for merged packets, or for what comes
             // from another function.
             let Parsed { flow, .. } = &parsed;
             let segment = parsed.l4_offset..parsed.payload_offset + parsed.payload_len as usize;
@@ -211,7 +211,7 @@ fn deliver(
     if let Some(mut host) = Host::of(function, queue) {
         if let Some(established) = established {
             if !host.deliver_established(segment, established) {
-                offloads.accel.not_told(id, &established);
+                offloads.accel.not_reported(id, &established);
             }
             return;
         }

@@ -42,14 +42,14 @@ impl Block {
     pub(super) fn allocate(bytes: usize) -> Block {
         let memory = Arc::new(OwnMemory::zeroed(bytes.next_multiple_of(LINE).max(LINE)));
         let (start, len) = (memory.start, memory.layout.size());
-        // SAFETY: `memory` owns `len` bytes at `start` until it is dropped, and nobody else knows of them.
+        // SAFETY: `memory` owns `len` bytes at `start` until it is dropped, and nothing else points to them.
         unsafe { Block::from_raw_parts(start.as_ptr(), len, memory) }
     }
 
     /// Memory that `owner` keeps alive, which another process may have too. A new function's is zeroed.
     ///
     /// # Safety
-    /// `start` must be valid for reads and writes of `len` bytes until `owner` is dropped, and in this process nobody reaches
+    /// `start` must be valid for reads and writes of `len` bytes until `owner` is dropped, and in this process nothing else reaches
     /// them but through blocks.
     ///
     /// # Panics
@@ -84,7 +84,7 @@ struct OwnMemory {
     layout: Layout,
 }
 
-// SAFETY: plain memory, freed on drop by whichever thread.
+// SAFETY: plain memory, which any thread may free.
 unsafe impl Send for OwnMemory {}
 // SAFETY: as above.
 unsafe impl Sync for OwnMemory {}

@@ -117,7 +117,7 @@ const MAX_ENTRIES: u32 = 1 << 20;
 /// What can't be of a function's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadConfig {
-    /// None, or too many.
+    /// 0, or too many.
     #[error("a function has 1 to {MAX_QUEUES} queues, not {0}")]
     Queues(u16),
     /// A ring of no such size.
@@ -243,7 +243,7 @@ impl HostQueue {
         commanded && self.commands.take_wakeup() || wanted
     }
 
-    /// The device is gone, and all that it has told was taken: what was posted counts as done, and the buffers that it was given
+    /// The device is gone, and all that it has reported was taken: what was posted counts as done, and the buffers that it was given
     /// are the host's again. The rings are empty, as the next device wants them.
     pub fn clear(&mut self) {
         self.send.clear();

@@ -15,7 +15,7 @@
 //!
 //! Each ring has one producer and one consumer. A batch is written first and published at once. A side that
 //! goes to sleep says so in the ring it waits on, and the other side's publish then tells that it must be
-//! woken; how (an eventfd, a futex, nothing at all in a stepped world) is up to whoever runs the two.
+//! woken; how (an eventfd, a futex, nothing at all in a stepped world) is up to the process that runs the two.
 //!
 //! Neither side trusts the other. The device copies a descriptor out once, decodes it into a checked
 //! command, and answers a bad one with [`RecvDescriptor::Completion`]. This module holds all the

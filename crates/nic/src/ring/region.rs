@@ -178,7 +178,7 @@ impl Region {
         self.faulted.load(Ordering::Acquire)
     }
 
-    /// Whether whoever reads it without the device's knowledge finds all of it: a lost page of other memory is seen only by who copies it.
+    /// Whether others than the device may read it and find all of it: only a copy by the device sees a lost page of other memory.
     pub(crate) fn is_lasting(&self) -> bool {
         self.is_lasting && !self.is_faulted()
     }
@@ -222,7 +222,7 @@ impl Region {
     pub fn view_mut(&self, offset: u64, len: usize) -> Option<SharedSliceMut<'_>> {
         let at = self.at(offset, len)?;
         // SAFETY: valid for reads and writes of `len` bytes while `self` holds the owner: the region is writable. By `from_raw_parts` no
-        // reference of the host's is in use while its descriptor is, and the device makes none.
+        // reference of the host's is in use while its descriptor is, and the device makes no reference.
         self.writable
             .then(|| unsafe { SharedSliceMut::from_raw_parts(at.as_ptr(), len) })
     }
@@ -266,7 +266,7 @@ impl Anonymous {
     }
 }
 
-// SAFETY: plain memory, freed on drop by whichever thread.
+// SAFETY: plain memory, which any thread may free.
 unsafe impl Send for Anonymous {}
 // SAFETY: as above.
 unsafe impl Sync for Anonymous {}

@@ -214,7 +214,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
         }
     }
 
-    /// Slots that can be read; asks the other side only when none is known.
+    /// Slots that can be read; asks the other side only when it knows of no slot.
     pub(super) fn available(&mut self) -> u32 {
         if self.tail_seen == self.head {
             self.refresh();

@@ -30,7 +30,7 @@ pub(super) struct List {
     pub(super) packets: u32,
     /// Next in the round.
     pub(super) next: u32,
-    /// Whose receive ring tells of it.
+    /// Whose receive ring reports its packets.
     pub(super) queue: u16,
     pub(super) turn: Turn,
 }
@@ -41,7 +41,7 @@ pub(super) enum Turn {
     Closed,
     /// Its packets wait.
     Held,
-    /// It has none.
+    /// It has no packets.
     Empty,
     /// It is in the round.
     Queued,

@@ -189,7 +189,7 @@ proptest! {
         }
         let mut queued: Vec<VecDeque<(u32, u16)>> = vec![VecDeque::new(); 3];
         // Each with the packets before it that had parts.
-        let mut marks: Vec<(u64, Vec<u32>)> = Vec::new();
+        let mut epochs: Vec<(u64, Vec<u32>)> = Vec::new();
         for (number, (what, at, placed)) in steps.into_iter().enumerate() {
             let number = number as u32;
             match what {
@@ -202,7 +202,7 @@ proptest! {
                 2 => {
                     if queue.take(at, |_| {}).is_some() {
                         let (gone, _) = queued[at as usize].pop_front().expect("it was there");
-                        for (_, waits_for) in &mut marks {
+                        for (_, waits_for) in &mut epochs {
                             waits_for.retain(|packet| *packet != gone);
                         }
                     }
@@ -210,21 +210,21 @@ proptest! {
                 _ => {
                     let with_parts = queued.iter().flatten().filter(|(_, placed)| *placed > 0);
                     let before: Vec<u32> = with_parts.map(|(number, _)| *number).collect();
-                    match queue.mark_placed() {
-                        Some(mark) => marks.push((mark, before)),
+                    match queue.end_epoch() {
+                        Some(epoch) => epochs.push((epoch, before)),
                         None => prop_assert!(before.is_empty()),
                     }
                 }
             }
-            for (mark, waits_for) in &marks {
-                prop_assert!(waits_for.is_empty() || !queue.has_passed(*mark));
+            for (epoch, waits_for) in &epochs {
+                prop_assert!(waits_for.is_empty() || !queue.has_passed(*epoch));
             }
         }
         for at in 0..3 {
             while queue.take(at, |_| {}).is_some() {}
         }
-        for (mark, _) in &marks {
-            prop_assert!(queue.has_passed(*mark));
+        for (epoch, _) in &epochs {
+            prop_assert!(queue.has_passed(*epoch));
         }
     }
 }

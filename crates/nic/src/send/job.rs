@@ -16,8 +16,8 @@ use crate::rss::FlowHasher;
 use crate::switch::FunctionId;
 
 use super::ahead::{AheadBuffer, MAX_AHEAD};
+use super::borrowed::BorrowedPayload;
 use super::headers::{Part, TCP_CHECKSUM, TcpHeaders};
-use super::lent::BorrowedPayload;
 use crate::context::transmit::TransmitContext;
 use crate::context::transmit::encrypt::{self, Moved};
 use crate::context::transmit::scratch::Scratch;
@@ -27,7 +27,7 @@ use crate::context::transmit::source::{self, Cursor};
 const MAX_IP_PACKET: usize = 65_535;
 
 /// Fewer bytes are copied: naming them costs as much.
-const MIN_LENT: u32 = 512;
+const MIN_BORROWED: u32 = 512;
 
 /// A `Send` in progress.
 #[derive(Debug)]
@@ -65,15 +65,15 @@ pub(crate) struct SendEnv<'a> {
     pub(crate) scratch: &'a Scratch,
     pub(crate) ahead: &'a mut AheadBuffer,
     pub(crate) counters: &'a mut Counters,
-    /// The queue of the function that may lend payload to whoever sends the frame.
-    pub(crate) lender: Option<usize>,
+    /// The queue of the function from which the wire may borrow the payload.
+    pub(crate) borrows_from: Option<usize>,
 }
 
-/// A frame that was written, but for a payload that is lent.
+/// A frame that was written, but for a payload that is borrowed.
 pub(crate) struct Made {
     pub(crate) len: usize,
     pub(crate) meta: FrameMeta,
-    pub(crate) lent: Option<BorrowedPayload>,
+    pub(crate) borrowed: Option<BorrowedPayload>,
 }
 
 impl Job {
@@ -210,8 +210,8 @@ impl Job {
         if let Some(tcp) = &self.tcp {
             tcp.patch(&mut out[..header_len], part);
         }
-        let lent = self.lend(env, env.nic, part.len)?;
-        let sum = match lent {
+        let borrowed = self.borrow(env, env.nic, part.len)?;
+        let sum = match borrowed {
             Some(_) => None,
             None => self.fill_payload(env, &mut out[header_len..])?,
         };
@@ -232,31 +232,35 @@ impl Job {
         self.fresh = false;
         self.done += part.len;
         self.packets += part.len.div_ceil(self.packet_payload().max(1)).max(1);
-        Ok(Made { len, meta, lent })
+        Ok(Made {
+            len,
+            meta,
+            borrowed,
+        })
     }
 
-    /// Leaves the payload where it is, if it goes out as it is there, and nobody makes a checksum of it here.
-    fn lend(
+    /// Leaves the payload where it is, if it goes out as it is there and its checksum is not made here.
+    fn borrow(
         &mut self,
         env: &mut SendEnv<'_>,
         config: &NicConfig,
         len: u32,
     ) -> Result<Option<BorrowedPayload>, ErrorCode> {
-        let Some(queue) = env.lender else {
+        let Some(queue) = env.borrows_from else {
             return Ok(None);
         };
         let is_sent_as_it_is = self.send.context.is_none() || self.tcp.is_none();
         let is_read_here = self.tcp.is_some() && !config.wire.checksum;
-        if len < MIN_LENT || !is_sent_as_it_is || is_read_here {
+        if len < MIN_BORROWED || !is_sent_as_it_is || is_read_here {
             return Ok(None);
         }
         let head = usize::from(self.send.header_len);
         let cursor = &mut self.cursor;
-        let lent = BorrowedPayload::take(cursor, env.gather, env.regions, queue, head, len)?;
-        if lent.is_some() {
+        let borrowed = BorrowedPayload::take(cursor, env.gather, env.regions, queue, head, len)?;
+        if borrowed.is_some() {
             env.counters.pcie_payload_tx += u64::from(len);
         }
-        Ok(lent)
+        Ok(borrowed)
     }
 
     /// The part that the next frame carries: a packet, or as many as the port takes at once.

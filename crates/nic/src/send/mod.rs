@@ -1,9 +1,9 @@
 //! Sending: one `Send` after the other is made into frames, for a queue or for connections that the device runs.
 
 mod ahead;
+pub(crate) mod borrowed;
 mod headers;
 pub(crate) mod job;
-pub(crate) mod lent;
 
 use wire::SeqNum;
 
@@ -22,8 +22,8 @@ pub(crate) struct SendState {
     pub(crate) ahead: AheadBuffer,
     /// The place that the next `Send` is of, beside where its context is.
     pub(crate) seek: Option<Recover>,
-    /// Index of the descriptor whose payload is lent.
-    pub(crate) lent: Option<u64>,
+    /// Index of the descriptor whose payload is borrowed.
+    pub(crate) borrowed: Option<u64>,
 }
 
 impl SendState {
@@ -31,7 +31,7 @@ impl SendState {
     pub(crate) fn reset(&mut self) {
         self.job = None;
         self.seek = None;
-        self.lent = None;
+        self.borrowed = None;
         self.scratch = Scratch::default();
     }
 
@@ -42,13 +42,13 @@ impl SendState {
 
     /// Index of the descriptor whose memory is still being read.
     pub(crate) fn unfinished(&self) -> Option<u64> {
-        // What is lent is of the job, or of the one before it.
-        self.lent.or(self.job.as_ref().map(|job| job.index))
+        // What is borrowed is of the job, or of the one before it.
+        self.borrowed.or(self.job.as_ref().map(|job| job.index))
     }
 
-    /// Whoever had a payload has read it.
-    pub(crate) fn end_lending(&mut self) {
-        self.lent = None;
+    /// The wire has read the payload that it borrowed.
+    pub(crate) fn end_borrowing(&mut self) {
+        self.borrowed = None;
     }
 }
 
@@ -60,7 +60,7 @@ impl Default for SendState {
             scratch: Scratch::default(),
             ahead: AheadBuffer::default(),
             seek: None,
-            lent: None,
+            borrowed: None,
         }
     }
 }

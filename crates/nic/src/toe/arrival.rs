@@ -46,8 +46,8 @@ impl Toe {
         entry.fin_taken |= received.fin;
         let (snd_una, flight) = (connection.snd_una(), connection.flight_limit());
         if received.data.is_some_and(|data| data.len > 0) {
-            // It is told with that.
-            entry.untold.told_una = snd_una;
+            // It is reported with that.
+            entry.unreported.reported_una = snd_una;
         }
         let taken = Taken {
             toe,

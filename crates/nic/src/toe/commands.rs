@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wire::{FlowKey, SeqNum};
 
-use super::entry::{Entry, Farewell, Load, Phase, Sending, Untold};
+use super::entry::{Entry, Farewell, Load, Phase, Sending, Unreported};
 use super::pieces::Passes;
 use super::{After, Toe, ToeEnv};
 use crate::delivery;
@@ -95,9 +95,9 @@ impl Toe {
             connection: None,
             fin_taken: false,
             sending: Sending::default(),
-            untold: Untold {
+            unreported: Unreported {
                 ready: true,
-                ..Untold::default()
+                ..Unreported::default()
             },
             load: Load::default(),
             in_segments: false,
@@ -143,7 +143,7 @@ impl Toe {
         let queue = env.function.rss.queue(hash);
         let lines = self.lines_of(env.function.id.0);
         lines
-            .untold
+            .unreported
             .push_back((queue, ToeEvent::Refused { toe, reason }));
     }
 

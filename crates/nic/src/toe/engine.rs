@@ -3,7 +3,7 @@
 //! ```text
 //! ToeBegin ──▶ Held ── ToeOffer ──▶ Running ── both FINs, RST, silence ──▶ Ending ──▶ Leaving ──▶ Emptying ──▶ gone
 //!               │ ToeCancel,           │ ToeRestore, too much load,                     ▲  Closed, Restored,
-//!               │ nothing for 1 s      │ what it sends was refused                      │  Refused are told
+//!               │ nothing for 1 s      │ what it sends was refused                      │  Refused is sent
 //!               └──────────────────────┴────────────────────────────────────────────────┘
 //! ```
 //!
@@ -14,7 +14,7 @@
 //! - [`Toe::command`] carries out what came on a command ring;
 //! - [`Toe::handle_packet`] takes a packet to TCP, and says what of it the host gets;
 //! - [`Toe::poll_segment`] gives segments until it has none; [`Toe::refused`] takes back what of one could not be sent;
-//! - [`Toe::tell`] writes to the receive rings what the hosts are to know, and lets connections go;
+//! - [`Toe::report`] writes to the receive rings what the hosts are to know, and lets connections go;
 //! - [`Toe::handle_time`] at [`Toe::poll_timeout`].
 //!
 //! Memory grows with commands; nothing is allocated per packet but what a [`tcp::Connection`] keeps of what came out of
@@ -60,11 +60,11 @@ pub(super) struct Lines {
     /// They have something to tell.
     pub(super) events: VecDeque<u32>,
     /// News of no connection, for a queue, that had no room.
-    pub(super) untold: VecDeque<(u16, ToeEvent)>,
+    pub(super) unreported: VecDeque<(u16, ToeEvent)>,
 }
 
 /// Refusals of a function that wait at most: more than a turn makes.
-const MOST_UNTOLD: usize = 64;
+const MOST_UNREPORTED: usize = 64;
 
 impl Toe {
     pub(crate) fn new(config: &ToeConfig) -> Toe {
@@ -97,15 +97,15 @@ impl Toe {
         self.lines.push(Lines::default());
     }
 
-    /// Whether no connection is begun or run, and nothing is to be told.
+    /// Whether no connection is begun or run, and nothing is to be reported.
     pub(crate) fn is_idle(&self) -> bool {
-        self.table.is_empty() && self.lines.iter().all(|lines| lines.untold.is_empty())
+        self.table.is_empty() && self.lines.iter().all(|lines| lines.unreported.is_empty())
     }
 
     /// Whether refusals wait for room in a function's receive rings: it is to read them before it asks for more.
-    pub(crate) fn has_untold(&self, function: FunctionId) -> bool {
+    pub(crate) fn has_unreported(&self, function: FunctionId) -> bool {
         let lines = self.lines.get(usize::from(function.0));
-        lines.is_some_and(|lines| lines.untold.len() >= MOST_UNTOLD)
+        lines.is_some_and(|lines| lines.unreported.len() >= MOST_UNREPORTED)
     }
 
     /// When [`handle_time`](Self::handle_time) is to be called.

@@ -31,7 +31,7 @@ pub(super) struct Entry {
     /// The peer's FIN is counted in RCV.NXT.
     pub(super) fin_taken: bool,
     pub(super) sending: Sending,
-    pub(super) untold: Untold,
+    pub(super) unreported: Unreported,
     pub(super) load: Load,
     /// It is in the line of those with something to send.
     pub(super) in_segments: bool,
@@ -48,13 +48,13 @@ pub(super) enum Phase {
     Running,
     /// It has ended, and has only a last segment to send.
     Ending(CloseReason),
-    /// The host is to be told this.
+    /// This is to be reported to the host.
     Leaving(Farewell),
     /// The host is to get the packets that wait.
     Emptying,
 }
 
-/// What is told last of a connection.
+/// The last report of a connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Farewell {
     /// The host knows.
@@ -81,15 +81,15 @@ pub(super) struct Sending {
     pub(super) good_until: Option<SeqNum>,
 }
 
-/// What the host is to be told.
+/// What is to be reported to the host.
 #[derive(Debug, Default)]
-pub(super) struct Untold {
+pub(super) struct Unreported {
     pub(super) ready: bool,
     pub(super) accepted: bool,
     pub(super) recover: bool,
     pub(super) peer_fin: Option<SeqNum>,
-    /// Acknowledged, as far as it was told.
-    pub(super) told_una: SeqNum,
+    /// Acknowledged, as far as it was reported.
+    pub(super) reported_una: SeqNum,
 }
 
 /// Packets that a connection has had of late.
@@ -157,23 +157,23 @@ impl Entry {
         let Some(connection) = &self.connection else {
             return false;
         };
-        let (told, una, end) = (
-            self.untold.told_una,
+        let (reported, una, end) = (
+            self.unreported.reported_una,
             connection.snd_una(),
             connection.write_seq(),
         );
-        let untold = told.distance_to(una);
+        let unreported = reported.distance_to(una);
         let all = una.at_or_after(end);
-        untold > 0 && (all || untold >= MUCH || untold >= told.distance_to(end) / 4)
+        unreported > 0 && (all || unreported >= MUCH || unreported >= reported.distance_to(end) / 4)
     }
 
-    /// Whether the host is to be told anything.
+    /// Whether anything is to be reported.
     pub(super) fn has_events(&self) -> bool {
-        let untold = &self.untold;
-        untold.ready
-            || untold.accepted
-            || untold.recover
-            || untold.peer_fin.is_some()
+        let unreported = &self.unreported;
+        unreported.ready
+            || unreported.accepted
+            || unreported.recover
+            || unreported.peer_fin.is_some()
             || matches!(self.phase, Phase::Leaving(_) | Phase::Emptying)
             || self.acked_is_due()
     }

@@ -1,4 +1,4 @@
-//! What hosts are told.
+//! What is reported to hosts.
 
 use tcp::{CloseReason, Event};
 
@@ -32,7 +32,7 @@ impl Toe {
             while let Some(event) = connection.poll_event() {
                 match event {
                     Event::Connected | Event::Acked(_) => {}
-                    Event::PeerFin => entry.untold.peer_fin = Some(connection.rcv_nxt()),
+                    Event::PeerFin => entry.unreported.peer_fin = Some(connection.rcv_nxt()),
                     Event::TimeWait => entry.phase = Phase::Ending(CloseReason::Graceful),
                     Event::Closed(reason) => entry.phase = Phase::Ending(reason),
                 }
@@ -42,7 +42,7 @@ impl Toe {
             if let Phase::Ending(_) = entry.phase {
                 entry.sending.rest = None;
                 entry.sending.waiting = None;
-                entry.untold.recover = false;
+                entry.unreported.recover = false;
             }
         }
         if !matches!(entry.phase, Phase::Leaving(_) | Phase::Emptying) {
@@ -56,12 +56,12 @@ impl Toe {
 
     /// Tells a function's host all that it is to know, and gives back what is its again. False when a receive ring has no room
     /// for all of it: call it again.
-    pub(crate) fn tell(&mut self, env: &mut ToeEnv<'_>) -> bool {
+    pub(crate) fn report(&mut self, env: &mut ToeEnv<'_>) -> bool {
         let function = env.function.id.0;
         if self.lines.len() <= usize::from(function) {
             return true;
         }
-        let mut all = self.tell_untold(env);
+        let mut all = self.report_unreported(env);
         let count = self.lines_of(function).events.len();
         for _ in 0..count {
             let Some(at) = self.lines_of(function).events.pop_front() else {
@@ -73,12 +73,12 @@ impl Toe {
                 self.lines_of(function).events.push_back(at);
                 continue;
             }
-            let told = self.tell_of(env, at);
-            all &= told;
+            let reported = self.report_connection(env, at);
+            all &= reported;
             if let Some(entry) = self.table.get_mut(at) {
-                entry.in_events = !told;
-                if !told {
-                    // Others may be told of on other rings.
+                entry.in_events = !reported;
+                if !reported {
+                    // Others may be reported on other rings.
                     self.lines_of(function).events.push_back(at);
                 }
             }
@@ -87,35 +87,35 @@ impl Toe {
     }
 
     /// What is about no connection.
-    fn tell_untold(&mut self, env: &mut ToeEnv<'_>) -> bool {
-        let untold = &mut self.lines_of(env.function.id.0).untold;
-        untold.retain(|(queue, event)| {
+    fn report_unreported(&mut self, env: &mut ToeEnv<'_>) -> bool {
+        let unreported = &mut self.lines_of(env.function.id.0).unreported;
+        unreported.retain(|(queue, event)| {
             let descriptor = RecvDescriptor::Toe(*event);
-            !env.function.tell(usize::from(*queue), descriptor)
+            !env.function.report(usize::from(*queue), descriptor)
         });
-        untold.is_empty()
+        unreported.is_empty()
     }
 
-    /// All that is to be told of the connection at this place. False when there was no room for all of it.
-    fn tell_of(&mut self, env: &mut ToeEnv<'_>, at: u32) -> bool {
+    /// Reports all of the connection at this place. False when there was no room for all of it.
+    fn report_connection(&mut self, env: &mut ToeEnv<'_>, at: u32) -> bool {
         let Some(entry) = self.table.get_mut(at) else {
             return true;
         };
         let (toe, queue) = (entry.toe, usize::from(entry.queue));
         let function = &mut *env.function;
-        let mut tell = |event| function.tell(queue, RecvDescriptor::Toe(event));
-        let untold = &mut entry.untold;
-        if untold.ready {
-            if !tell(ToeEvent::Ready { toe }) {
+        let mut report = |event| function.report(queue, RecvDescriptor::Toe(event));
+        let unreported = &mut entry.unreported;
+        if unreported.ready {
+            if !report(ToeEvent::Ready { toe }) {
                 return false;
             }
-            untold.ready = false;
+            unreported.ready = false;
         }
-        if untold.accepted {
-            if !tell(ToeEvent::Accepted { toe }) {
+        if unreported.accepted {
+            if !report(ToeEvent::Accepted { toe }) {
                 return false;
             }
-            untold.accepted = false;
+            unreported.accepted = false;
             if entry.phase == Phase::Running {
                 env.function.nic_packets.release(toe.index);
             }
@@ -123,7 +123,7 @@ impl Toe {
         let leaving = matches!(entry.phase, Phase::Leaving(_));
         if let (Some((context, tcpsn)), Some(connection)) =
             (entry.sending.waiting, &entry.connection)
-            && entry.untold.recover
+            && entry.unreported.recover
             && !leaving
         {
             // What TCP has given out of new data is not sent yet from there on.
@@ -137,13 +137,14 @@ impl Toe {
                 tcpsn,
                 sent,
             };
-            if !env.function.tell(queue, RecvDescriptor::Toe(event)) {
+            if !env.function.report(queue, RecvDescriptor::Toe(event)) {
                 return false;
             }
         }
-        entry.untold.recover = false;
+        entry.unreported.recover = false;
         if let Some(connection) = &entry.connection
-            && (entry.acked_is_due() || leaving && connection.snd_una() != entry.untold.told_una)
+            && (entry.acked_is_due()
+                || leaving && connection.snd_una() != entry.unreported.reported_una)
         {
             let snd_una = connection.snd_una();
             let event = ToeEvent::Acked {
@@ -151,22 +152,22 @@ impl Toe {
                 snd_una,
                 flight: connection.flight_limit(),
             };
-            if !env.function.tell(queue, RecvDescriptor::Toe(event)) {
+            if !env.function.report(queue, RecvDescriptor::Toe(event)) {
                 return false;
             }
-            entry.untold.told_una = snd_una;
+            entry.unreported.reported_una = snd_una;
         }
-        if let Some(rcv_nxt) = entry.untold.peer_fin {
+        if let Some(rcv_nxt) = entry.unreported.peer_fin {
             let event = ToeEvent::PeerFin { toe, rcv_nxt };
-            if !env.function.tell(queue, RecvDescriptor::Toe(event)) {
+            if !env.function.report(queue, RecvDescriptor::Toe(event)) {
                 return false;
             }
-            entry.untold.peer_fin = None;
+            entry.unreported.peer_fin = None;
         }
         self.take_leave(env, at)
     }
 
-    /// The last that is told of a connection, and the packets that wait. False when there was no room for all of it.
+    /// Reports a connection's end, and delivers the packets that wait. False when there was no room for all of it.
     fn take_leave(&mut self, env: &mut ToeEnv<'_>, at: u32) -> bool {
         let Some(entry) = self.table.get_mut(at) else {
             return true;
@@ -185,7 +186,7 @@ impl Toe {
             };
             if let Some(event) = event {
                 let queue = usize::from(entry.queue);
-                if !env.function.tell(queue, RecvDescriptor::Toe(event)) {
+                if !env.function.report(queue, RecvDescriptor::Toe(event)) {
                     return false;
                 }
             }

@@ -39,7 +39,7 @@ pub enum LoadState {
 }
 
 /// The machine. It runs when a packet arrives, a connection is handed off, and one ends or is restored; each of these answers
-/// the new Soft_limit if it has changed, and only then: that is to be told to the host.
+/// the new Soft_limit if it has changed, and only then: that is to be reported to the host.
 ///
 /// `qlen` is Qlen, the NIC packets in the receive queue (with the one that just came); `cnum` is Cnum, the connections that the
 /// NIC runs (after the change).

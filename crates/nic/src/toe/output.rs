@@ -96,7 +96,7 @@ impl Toe {
                     sending.good_until = None;
                     sending.rest = Some(transmit);
                     sending.waiting = how.context.map(|context| (context, from));
-                    entry.untold.recover = true;
+                    entry.unreported.recover = true;
                     env.function.counters.toe_tx_recoveries += 1;
                     return None;
                 }
@@ -159,7 +159,7 @@ impl Toe {
         match (error, context) {
             (ErrorCode::OutOfSequence | ErrorCode::Unverified, Some(context)) => {
                 sending.waiting = Some((context, tcpsn));
-                entry.untold.recover = true;
+                entry.unreported.recover = true;
                 env.function.counters.toe_tx_recoveries += 1;
                 self.wants_events(at);
             }

@@ -127,7 +127,7 @@ impl Pool {
     }
 
     /// Fills `gather` with the bytes from `from` on, at most `bytes`, as far as they pass the same context and there is room.
-    /// Gives how many these are; none when they were not posted.
+    /// Gives how many these are; 0 when they were not posted.
     pub(super) fn gather(
         &self,
         queue: &mut Queue,

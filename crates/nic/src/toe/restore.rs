@@ -37,8 +37,8 @@ impl Toe {
         // What the host knows.
         while connection.poll_event().is_some() {}
         entry.sending.queue = Queue::at(tcb.snd_una);
-        entry.untold.told_una = tcb.snd_una;
-        entry.untold.accepted = true;
+        entry.unreported.reported_una = tcb.snd_una;
+        entry.unreported.accepted = true;
         entry.fin_taken = tcb.fin_taken;
         (entry.hop, entry.hop_limit, entry.tcb) = (offer.hop, offer.hop_limit, offer.tcb);
         entry.connection = Some(connection);
@@ -77,7 +77,7 @@ impl Toe {
         self.leave(env.function, at, Farewell::Restored(reason));
     }
 
-    /// A connection's time is over: the host is told so, and has it again.
+    /// A connection's time is over: the host is notified, and has it again.
     pub(super) fn leave(&mut self, function: &mut Function, at: u32, farewell: Farewell) {
         let Some(entry) = self.table.get_mut(at) else {
             return;
@@ -93,7 +93,7 @@ impl Toe {
         self.wants_events(at);
     }
 
-    /// Nobody has offered a connection that was held.
+    /// A connection that was held was not offered in time.
     pub(super) fn expire(&mut self, at: u32) {
         let Some(entry) = self.table.get_mut(at) else {
             return;

@@ -18,15 +18,15 @@ pub(crate) struct Room {
     /// Qlen: NIC packets of each function, and of all.
     queued: Vec<u32>,
     total: u32,
-    /// The last Soft_limit that each function's host was told. None is told before it begins a connection.
-    told: Vec<Announced>,
+    /// The last Soft_limit that each function's host was notified of. A host is notified once it has begun a connection.
+    reported: Vec<Announced>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Announced {
     /// It has not asked.
     Nothing,
-    /// It is to be told.
+    /// It is to be reported.
     Due,
     This(u32),
 }
@@ -44,14 +44,14 @@ impl Room {
             connections: 0,
             queued: Vec::new(),
             total: 0,
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
     /// Makes room for the next function.
     pub(crate) fn add_function(&mut self) {
         self.queued.push(0);
-        self.told.push(Announced::Nothing);
+        self.reported.push(Announced::Nothing);
     }
 
     /// Soft_limit: the most connections.
@@ -76,19 +76,19 @@ impl Room {
         self.connections.saturating_sub(self.soft_limit())
     }
 
-    /// A host asks for room: from now on it is told.
+    /// A host asks for room: from now on it is notified.
     pub(crate) fn asked(&mut self, function: FunctionId) {
-        if let Some(told) = self.told.get_mut(usize::from(function.0))
-            && *told == Announced::Nothing
+        if let Some(reported) = self.reported.get_mut(usize::from(function.0))
+            && *reported == Announced::Nothing
         {
-            *told = Announced::Due;
+            *reported = Announced::Due;
         }
     }
 
-    /// A host has lost what it was told.
+    /// A host has lost what was reported to it.
     pub(crate) fn forget(&mut self, function: FunctionId) {
-        if let Some(told) = self.told.get_mut(usize::from(function.0)) {
-            *told = Announced::Nothing;
+        if let Some(reported) = self.reported.get_mut(usize::from(function.0)) {
+            *reported = Announced::Nothing;
         }
     }
 
@@ -130,21 +130,21 @@ impl Room {
     }
 
     /// Tells a function's host if it has to know. False when that waits for room in its receive ring.
-    pub(crate) fn tell(&mut self, function: &mut Function) -> bool {
+    pub(crate) fn report(&mut self, function: &mut Function) -> bool {
         let soft_limit = self.soft_limit();
-        let Some(told) = self.told.get_mut(usize::from(function.id.0)) else {
+        let Some(reported) = self.reported.get_mut(usize::from(function.id.0)) else {
             return true;
         };
-        if *told == Announced::Nothing || *told == Announced::This(soft_limit) {
+        if *reported == Announced::Nothing || *reported == Announced::This(soft_limit) {
             return true;
         }
         let room = ToeEvent::Room {
             soft_limit,
             active: self.connections,
         };
-        let done = function.tell(0, RecvDescriptor::Toe(room));
+        let done = function.report(0, RecvDescriptor::Toe(room));
         if done {
-            *told = Announced::This(soft_limit);
+            *reported = Announced::This(soft_limit);
         }
         done
     }

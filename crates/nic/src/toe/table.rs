@@ -18,7 +18,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Whether it has none.
+    /// Whether it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.free.len() == self.entries.len()
     }

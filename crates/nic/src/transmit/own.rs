@@ -103,6 +103,6 @@ fn send_env<'a>(offloads: &'a mut Offloads, function: &'a mut Function) -> SendE
         scratch: &function.own.work.scratch,
         ahead: &mut function.own.work.ahead,
         counters: &mut function.counters,
-        lender: None,
+        borrows_from: None,
     }
 }

@@ -10,15 +10,15 @@ use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
 use crate::offloads::Offloads;
 use crate::ring::{Command, ContextId, ErrorCode, Send};
+use crate::send::borrowed::BorrowedPayload;
 use crate::send::job::{Job, SendEnv};
-use crate::send::lent::BorrowedPayload;
 
 /// What a step of a queue gave.
 pub(super) enum Progress {
     Frame {
         len: usize,
         meta: FrameMeta,
-        lent: Option<BorrowedPayload>,
+        borrowed: Option<BorrowedPayload>,
     },
     /// A descriptor was worked off without a frame; it counts as `cost` bytes.
     Command {
@@ -162,31 +162,31 @@ fn frame(
     queue: usize,
     out: &mut [u8],
 ) -> Result<Progress, Refused> {
-    let lender = offloads.lends.then_some(queue);
+    let borrows_from = offloads.borrows.then_some(queue);
     let Sending {
         mut env,
         job,
-        lent,
+        borrowed,
         counters,
     } = send_env(offloads, function, queue);
     let Some(at_hand) = job else {
         return Ok(Progress::Nothing);
     };
-    env.lender = lender;
+    env.borrows_from = borrows_from;
     match at_hand.frame(&mut env, out) {
         Ok(made) => {
             env.counters.tx_packets += 1;
             env.counters.tx_bytes += made.len as u64;
             counters.tx_packets += 1;
             counters.tx_bytes += made.len as u64;
-            *lent = made.lent.map(|_| at_hand.index);
+            *borrowed = made.borrowed.map(|_| at_hand.index);
             if at_hand.finished() {
                 *job = None;
             }
             Ok(Progress::Frame {
                 len: made.len,
                 meta: made.meta,
-                lent: made.lent,
+                borrowed: made.borrowed,
             })
         }
         Err(error) => {
@@ -206,8 +206,8 @@ fn frame(
 struct Sending<'a> {
     env: SendEnv<'a>,
     job: &'a mut Option<Job>,
-    /// Index of the descriptor whose payload is lent.
-    lent: &'a mut Option<u64>,
+    /// Index of the descriptor whose payload is borrowed.
+    borrowed: &'a mut Option<u64>,
     counters: &'a mut QueueCounters,
 }
 
@@ -231,10 +231,10 @@ fn send_env<'a>(
             scratch: &transmit.scratch,
             ahead: &mut transmit.ahead,
             counters: &mut function.counters,
-            lender: None,
+            borrows_from: None,
         },
         job: &mut transmit.job,
-        lent: &mut transmit.lent,
+        borrowed: &mut transmit.borrowed,
         counters,
     }
 }

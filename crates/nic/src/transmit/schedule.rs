@@ -6,7 +6,7 @@ use crate::frame::FrameMeta;
 use crate::function::Function;
 use crate::offloads::Offloads;
 use crate::receive;
-use crate::send::lent::BorrowedPayload;
+use crate::send::borrowed::BorrowedPayload;
 use crate::switch::FunctionId;
 
 use super::queue::{self, Progress};
@@ -35,12 +35,12 @@ struct Turn {
 /// What one step gave.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
-    /// A frame of `len` bytes is in the buffer, but for what of it is lent.
+    /// A frame of `len` bytes is in the buffer, but for what of it is borrowed.
     Frame {
         function: FunctionId,
         len: usize,
         meta: FrameMeta,
-        lent: Option<BorrowedPayload>,
+        borrowed: Option<BorrowedPayload>,
     },
     /// A command was worked off or a descriptor refused.
     Busy,
@@ -63,12 +63,16 @@ impl Scheduler {
             };
             let function = &mut functions[turn.function];
             let (cost, step) = match queue::step(offloads, function, turn.queue, now, out) {
-                Progress::Frame { len, meta, lent } => {
+                Progress::Frame {
+                    len,
+                    meta,
+                    borrowed,
+                } => {
                     let step = Step::Frame {
                         function: function.id,
                         len,
                         meta,
-                        lent,
+                        borrowed,
                     };
                     (len as u64, step)
                 }

@@ -12,7 +12,7 @@
 //! A host whose send ring is never empty must not keep the connections of another one waiting for ever: now and then a piece of work
 //! is done for those functions whose own send rings are empty ([`Turns::spare`]).
 //!
-//! With a limit on the work of a turn, received host packets get the processor in between: whoever runs the device takes what
+//! With a limit on the work of a turn, received host packets get the processor in between: the caller takes what
 //! the wire has brought whenever [`poll_transmit`](crate::Nic::poll_transmit) has nothing more.
 
 mod shed;
@@ -64,7 +64,7 @@ impl Turns {
     const RETRY: Duration = Duration::from_millis(1);
 
     pub(crate) fn new(config: &ToeConfig) -> Turns {
-        // With none at all nothing would ever be done.
+        // A limit of 0 would let no work be done.
         let limit = config.packets_per_turn.map(|limit| limit.max(1));
         Turns {
             limit,

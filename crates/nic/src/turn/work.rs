@@ -23,9 +23,9 @@ pub(super) enum Done {
     Resumed,
     /// A frame.
     Frame(Step),
-    /// There is none of this kind.
+    /// No work of this kind.
     Nothing,
-    /// There is, but no room in a receive ring.
+    /// Work waits, but a receive ring has no room.
     Blocked,
     /// A host's packets come first.
     HostFirst,
@@ -73,10 +73,10 @@ pub(super) fn command(offloads: &mut Offloads, function: &mut Function, now: Ins
         if !function.queues[queue].rings.commands.has_work() {
             continue;
         }
-        // A host that does not know of a reset yet means connections that are gone: it is to hear of it before it is told of
+        // A host that does not know of a reset yet means connections that are gone: the reset is reported before
         // any others. And it is to have heard of refusals before it asks for more.
-        if !function.tell_of_reset()
-            || offloads.toe.has_untold(function.id)
+        if !function.report_reset()
+            || offloads.toe.has_unreported(function.id)
             || !function.has_space(queue, 1)
         {
             blocked = true;
@@ -108,8 +108,8 @@ pub(super) fn command(offloads: &mut Offloads, function: &mut Function, now: Ins
             tcpsn,
             error,
         };
-        let told = function.tell(queue, RecvDescriptor::Toe(event));
-        debug_assert!(told, "there is room");
+        let reported = function.report(queue, RecvDescriptor::Toe(event));
+        debug_assert!(reported, "there is room");
         return Done::Some;
     }
     match blocked {
@@ -175,7 +175,7 @@ pub(super) fn segment(
             function: function.id,
             len,
             meta,
-            lent: None,
+            borrowed: None,
         }),
         Ok(None) => Done::Nothing,
         Err(stopped) => {

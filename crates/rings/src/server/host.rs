@@ -130,7 +130,7 @@ fn agree(
 }
 
 impl Terms {
-    /// What the host is told of the NIC.
+    /// What is reported to the host of the NIC.
     fn identity(&self) -> Result<Identity, Ended> {
         let (sender, replies) = sync_channel(1);
         let sent = self.data_thread.send(Message::Identify(sender));

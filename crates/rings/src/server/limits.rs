@@ -44,7 +44,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What a host is told of a NIC with this identity.
+    /// What is reported to a host of a NIC with this identity.
     pub(super) fn identity(&self, nic: &nic::Identity) -> Identity {
         let most = &self.config;
         Identity {

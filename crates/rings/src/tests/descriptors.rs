@@ -35,7 +35,7 @@ fn lingering() -> (OwnedFd, TcpStream) {
     (socket.into(), peer)
 }
 
-/// Sends a request with a descriptor of which none is left here when the request is whole: who takes it has the last one.
+/// Sends a request with a descriptor that is closed here when the request is whole: the receiver has the last one.
 fn pass_the_last(host: &Raw, request: &Request, descriptor: OwnedFd) {
     let bytes = request.to_bytes();
     let (head, tail) = bytes.split_at(1);

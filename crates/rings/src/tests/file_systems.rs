@@ -29,7 +29,7 @@ fn register(len: u64, writable: bool) -> Request {
     })
 }
 
-/// Mounts of this thread's own. False, with the reason told, where it may have none.
+/// Mounts of this thread's own. False, with the reason printed, where mounts are not allowed.
 #[allow(unsafe_code)]
 fn own_mounts() -> bool {
     // SAFETY: descriptors stay shared; what is unshared is the view of the file system.

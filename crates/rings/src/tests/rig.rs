@@ -67,7 +67,7 @@ impl Rig {
         }
     }
 
-    /// One turn of the data thread. None may take long, whatever hosts do.
+    /// One turn of the data thread. A turn must not take long, whatever hosts do.
     pub fn turn(&mut self) {
         let start = Instant::now();
         for server in [&mut self.server].into_iter().chain(&mut self.other) {

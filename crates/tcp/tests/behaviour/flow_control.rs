@@ -84,7 +84,7 @@ fn a_window_taken_back_is_waited_for() {
     assert_eq!(peer.connection.state(), State::Closed);
 }
 
-/// Nobody waits for ever for a peer that does not let the last data of a closed connection go.
+/// A closed connection does not wait for ever for a peer that does not take its last data.
 #[test]
 fn a_detached_connection_does_not_probe_for_ever() {
     let mut peer = Peer::modern();
@@ -109,7 +109,7 @@ fn a_detached_connection_does_not_probe_for_ever() {
     panic!("it probes for ever");
 }
 
-/// Without window scaling a larger buffer can't be told of: reading from it sends no ACKs of its own.
+/// Without window scaling a larger buffer can't be announced: reading from it sends no ACKs of its own.
 #[test]
 fn a_window_beyond_what_the_field_holds_is_no_reason_for_an_update() {
     for window_scale in [None, Some(7)] {

@@ -1,4 +1,4 @@
-//! Connections that somebody else has set up, or is to finish.
+//! Connections that the NIC has set up, or is to finish.
 
 use std::time::{Duration, Instant};
 

@@ -421,7 +421,7 @@ fn our_own_ports_are_reused_only_after_a_second() {
     assert!(!table.reuse(now + Duration::from_secs(30), &to_peer));
 }
 
-/// A flow that somebody else finishes: its port is not free, and nobody is answered here.
+/// A flow that the NIC finishes: its port is not free, and its segments are not answered here.
 #[test]
 fn a_withheld_flow_keeps_its_port_only() {
     let now = Instant::now();

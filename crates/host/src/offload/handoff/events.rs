@@ -28,7 +28,7 @@ impl ConnectionOffload {
                 flight,
             } => self.enter(toe, |socket| socket.acked_by_nic(snd_una, flight)),
             ToeEvent::PeerFin { toe, rcv_nxt } => {
-                self.enter(toe, |socket| socket.tcp.told_fin(rcv_nxt));
+                self.enter(toe, |socket| socket.tcp.handle_fin(rcv_nxt));
             }
             ToeEvent::Recover {
                 toe,
@@ -104,7 +104,7 @@ impl ConnectionOffload {
         let data = Some(taken.data).filter(|data| data.len > 0);
         let (snd_una, flight) = taken.acked;
         let agrees = socket.tcp.is_parked()
-            && socket.tcp.told_received(taken.rcv_nxt)
+            && socket.tcp.handle_received(taken.rcv_nxt)
             && socket.acked_by_nic(snd_una, flight);
         if agrees {
             socket.keep_payload(id, frame, data, &info, &mut self.transport.device);
@@ -258,7 +258,7 @@ impl Socket {
         let posted = self.owner.handoff().is_some_and(|offloaded| {
             snd_una.at_or_before(self.known_to_nic(offloaded) + u32::from(offloaded.requested.fin))
         });
-        posted && self.tcp.told_acked(snd_una, flight)
+        posted && self.tcp.handle_acked(snd_una, flight)
     }
 }
 

@@ -194,7 +194,7 @@ impl Controller {
         matches!(self.phase, Phase::Ready)
     }
 
-    /// Whether there is no controller any more, and will be none.
+    /// Whether the controller is gone for good.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)

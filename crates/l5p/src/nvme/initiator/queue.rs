@@ -101,7 +101,7 @@ pub struct Ended {
 /// What to do with the data of a PDU whose header came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// There is none.
+    /// The PDU has no data.
     Nothing,
     /// It belongs to a command.
     Data {

@@ -56,7 +56,7 @@ pub(super) struct Requests {
     capacity: u32,
     /// Requests that wait, the oldest first.
     waiting: VecDeque<CommandId>,
-    /// Requests that ended and are still to be told of.
+    /// Requests that ended and are still to be reported.
     ended: VecDeque<CommandId>,
 }
 

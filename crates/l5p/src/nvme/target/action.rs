@@ -135,7 +135,7 @@ pub enum Memory {
 /// Where the data behind a header belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// There is none.
+    /// The PDU has no data.
     None,
     /// It is to be given to [`super::Target::handle_pdu_end`]; at most 8 KiB.
     Inline,

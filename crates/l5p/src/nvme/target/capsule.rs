@@ -262,7 +262,7 @@ fn check(entry: &SubmissionEntry, data_len: u32) -> Result<(), Status> {
     }
 }
 
-/// Where the data of a command is; none has it none.
+/// Where the data of a command is, if it has data.
 fn data_of(operation: &Operation) -> Option<Memory> {
     match operation {
         Operation::Read { .. } => Some(Memory::Buffer),

@@ -159,7 +159,7 @@ impl Connection {
         };
     }
 
-    /// Takes a command in. None: the host has more in flight than the queue has entries.
+    /// Takes a command in. `None`: the host has more in flight than the queue has entries.
     pub(super) fn start(&mut self, cid: u16, nsid: u32) -> Option<u16> {
         let slot = match self.free.pop() {
             Some(slot) => slot,

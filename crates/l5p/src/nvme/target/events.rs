@@ -10,9 +10,9 @@ pub(super) const MAX_REQUESTS: usize = 4;
 pub(super) struct Events {
     /// What the host wants to hear of.
     pub enabled: EventMask,
-    /// What has happened and was not told.
+    /// What has happened and was not reported.
     pending: EventMask,
-    /// What was told, and is not told again before the log page is read.
+    /// What was reported, and is not reported again before the log page is read.
     masked: EventMask,
     /// Namespaces that changed since the host last read the page, ascending.
     changed: Vec<u32>,
@@ -86,7 +86,7 @@ impl Events {
         }
     }
 
-    /// The page says all that has happened so far: what happens next is told again.
+    /// The page says all that has happened so far: what happens next is reported again.
     fn rearm(&mut self, mask: EventMask) {
         self.pending = without(self.pending, mask);
         self.masked = without(self.masked, mask);

@@ -234,7 +234,7 @@ impl Target {
         Ok(subject)
     }
 
-    /// A CNTLID that no controller has, and none had lately.
+    /// A CNTLID that no controller has or had lately.
     fn free_controller_id(&self) -> u16 {
         let mut id = self.last_controller_id;
         loop {

@@ -61,7 +61,7 @@ impl Target {
         &self.config
     }
 
-    /// A host has connected; `identity` is what TLS has proved of it. None: there are too many connections.
+    /// A host has connected; `identity` is what TLS has proved of it. `None`: there are too many connections.
     pub fn accept(&mut self, now: Instant, identity: Option<PskIdentity>) -> Option<ConnectionId> {
         let deadline = now + self.config.limits.handshake;
         let make = |_, _| Connection::new(deadline, identity);

@@ -16,7 +16,7 @@ pub(super) struct Transfer {
     asked: u32,
     /// Bytes that have come.
     received: u32,
-    /// What outstanding R2Ts still miss; empty ones are none.
+    /// What outstanding R2Ts still miss; empty ranges do not count.
     missing: [Extent; MAX_OUTSTANDING],
     /// How many R2Ts may be outstanding.
     allowed: usize,

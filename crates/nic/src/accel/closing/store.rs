@@ -84,8 +84,8 @@ impl Store {
         }
     }
 
-    /// While the table is full, each new connection ends the one that has rested longest, which nobody has looked at since: has
-    /// the next one fetched, which was found by the call before, and finds the one behind it.
+    /// While the table is full, each new connection ends the one that has rested longest, which is in no cache any more.
+    /// Prefetches the next one, which the call before has found, and finds the one behind it.
     pub(super) fn expect_to_give_way(&self, function: Option<u16>, flows: &Flows) {
         let next = self.table.oldest_resting(function);
         if let Some(entry) = next.and_then(|next| self.table.get(next)) {

@@ -1,4 +1,4 @@
-//! Splices that are over and whose host is to be told, and how it is.
+//! Splices that are over and not yet reported to their host, and their report.
 
 use super::pair::{NIL, Pair, Phase};
 use super::table::{Slot, Table};
@@ -7,7 +7,7 @@ use crate::ring::RecvDescriptor;
 use crate::ring::accel::{Side, SpliceEnd, SpliceEnded, SpliceState};
 use crate::switch::FunctionId;
 
-/// The queue whose receive ring hosts are told on.
+/// The queue whose receive ring has the reports.
 const QUEUE: usize = 0;
 
 /// For each function, those that wait for room in its receive ring: the oldest and the youngest of a list.
@@ -44,14 +44,14 @@ impl Ended {
     }
 
     /// Tells a host of the oldest of its pairs, if there is room for that. Gives the pair's slot, which is in no list then.
-    pub(super) fn tell_first(&mut self, table: &Table, function: &mut Function) -> Option<Slot> {
+    pub(super) fn report_first(&mut self, table: &Table, function: &mut Function) -> Option<Slot> {
         let list = self.waiting.get_mut(usize::from(function.id.0))?;
         let (first, last) = (*list)?;
         let pair = table.get(first)?;
         let Phase::Ended { reason, next } = pair.phase else {
             return None;
         };
-        if !tell(pair, reason, function) {
+        if !report(pair, reason, function) {
             return None;
         }
         *list = (first != last).then_some((next, last));
@@ -73,7 +73,7 @@ impl Ended {
 }
 
 /// Tells a host that a pair has ended. False when its receive ring has no room for all of it.
-pub(super) fn tell(pair: &Pair, reason: SpliceEnd, function: &mut Function) -> bool {
+pub(super) fn report(pair: &Pair, reason: SpliceEnd, function: &mut Function) -> bool {
     let state = |side: Side| {
         RecvDescriptor::SpliceState(SpliceState {
             splice: pair.id,
@@ -82,7 +82,7 @@ pub(super) fn tell(pair: &Pair, reason: SpliceEnd, function: &mut Function) -> b
         })
     };
     let of_both = |of: fn(&super::pair::Half) -> u64| [of(&pair.halves[0]), of(&pair.halves[1])];
-    let told = [
+    let reported = [
         RecvDescriptor::SpliceEnded(SpliceEnded {
             splice: pair.id,
             reason,
@@ -93,6 +93,6 @@ pub(super) fn tell(pair: &Pair, reason: SpliceEnd, function: &mut Function) -> b
         state(Side::B),
     ];
     let with_state = matches!(reason, SpliceEnd::Idle | SpliceEnd::TakenBack);
-    let told = &told[..if with_state { 3 } else { 1 }];
-    function.tell_all(QUEUE, told)
+    let reported = &reported[..if with_state { 3 } else { 1 }];
+    function.report_all(QUEUE, reported)
 }

@@ -8,7 +8,7 @@ use super::table::Slot;
 
 /// Places of a bucket.
 const PLACES: usize = 16;
-/// Numbers per bucket at most, on average: with two to choose from, none runs full.
+/// Numbers per bucket at most, on average: with a choice of two, no bucket runs full.
 const LOAD: usize = 12;
 const EMPTY: u32 = u32::MAX;
 
@@ -17,7 +17,7 @@ type Bucket = [u32; PLACES];
 /// Slots by hash.
 #[derive(Debug)]
 pub(super) struct Ids {
-    /// A power of two of them; none before the first number comes.
+    /// A power of two of them; empty before the first number comes.
     buckets: Box<[Bucket]>,
     capacity: u32,
 }

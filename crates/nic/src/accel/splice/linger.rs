@@ -5,7 +5,7 @@ use super::pair::{NIL, Phase};
 use super::table::{Slot, Table};
 use crate::switch::FunctionId;
 
-/// A list of each function's, so that none makes room for another's.
+/// A list for each function, so that one does not make room for another's.
 #[derive(Debug, Default)]
 pub(super) struct Lingering {
     lists: Vec<List>,

@@ -1,5 +1,5 @@
 //! Connection splicing (AccelTCP): two connections of a host joined, so that the device carries segments from one peer to
-//! the other and the host sees none of them.
+//! the other and the host does not see them.
 //!
 //! ```text
 //! segment ─▶ judge ─┬─ forward ──▶ translate ──▶ egress ──▶ the other peer
@@ -250,7 +250,7 @@ impl Splices {
                 pair.phase = Phase::Draining { until, latest };
                 self.arm(slot, DRAIN_MS);
             }
-            // One that lingers is finished, and is told so in time: the last acknowledgement may still have been lost.
+            // One that lingers is finished, and is reported in time: the last acknowledgement may still have been lost.
             Phase::Lingering { .. }
             | Phase::Draining { .. }
             | Phase::Ended { .. }

@@ -42,7 +42,7 @@ const _: () = assert!(size_of::<Pair>() <= 212);
 ///   ▲               │ unsplice                      │ RST    │ in time, or another needs the room
 ///   │               ▼                               ▼        ▼
 ///   │            Draining ─all is acknowledged──▶ Ended ◀────┘
-///   └───────────────────────────told to the host────┘
+///   └───────────────────────reported to the host────┘
 /// ```
 /// Open and Draining also end by RST, and Open by idleness. Times are milliseconds of the table's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub(super) struct Half {
     pub(super) peer_shift: u8,
     /// Shift of the windows that are announced to the peer.
     pub(super) our_shift: u8,
-    /// Binary logarithm of a window that none that was announced to the peer has exceeded.
+    /// Binary logarithm of an upper bound of the windows that were announced to the peer.
     reach: u8,
     /// [`FIN`] and the connection's.
     flags: u8,
@@ -151,7 +151,7 @@ impl Pair {
         }
     }
 
-    /// What is told of the pair from here on is final: our values go on behind all that was sent.
+    /// What is reported of the pair from here on is final: our values go on behind all that was sent.
     pub(super) fn settle(&mut self) {
         if let Phase::Draining { latest, .. } = self.phase {
             for (half, latest) in self.halves.iter_mut().zip(latest) {
@@ -319,7 +319,7 @@ impl Half {
             let after = self.start.distance_to(end);
             self.laps = self.laps.wrapping_add(u16::from(after < before));
             self.nxt = end;
-            // What went before as its end was none.
+            // The FIN that was forwarded before was not the stream's end.
             self.flags &= !FIN;
         }
         if fin && end == self.nxt {

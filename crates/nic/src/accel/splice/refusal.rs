@@ -6,7 +6,7 @@ use crate::accel::AccelEnv;
 use crate::ring::ErrorCode;
 use crate::ring::accel::{Leg, Splice};
 
-/// The longest idle time: further ahead than this times can't be told from past ones.
+/// The longest idle time: times further ahead than this can't be distinguished from past ones.
 const MAX_IDLE_MS: u32 = 1 << 30;
 
 /// Whether what the two connections have agreed to can be translated.

@@ -17,7 +17,7 @@ const UNIT: u32 = 32;
 /// Room for an acknowledgement.
 pub(super) const MAX_LEN: usize = MAX_TCP_HEADERS_LEN;
 
-/// Whether the peer of a half may be sent a challenge ACK now; if so it gets none for a while.
+/// Whether the peer of a half may be sent a challenge ACK now; if so, the next has to wait.
 pub(super) fn may_challenge(half: &mut Half, now: u32) -> bool {
     let now = (now / UNIT) as u16;
     let may = now.wrapping_sub(half.challenged) >= CHALLENGE_INTERVAL;
@@ -33,7 +33,7 @@ pub(super) fn never_challenged(now: u32) -> u16 {
 }
 
 /// Writes an acknowledgement to the peer of `side` of all that the other one has acknowledged, with the window that it was
-/// last told. Gives its length.
+/// last announced. Gives its length.
 pub(super) fn acknowledgement(pair: &Pair, side: Side, mac: MacAddr, out: &mut [u8]) -> usize {
     let (half, other) = pair.legs(side);
     let flow = half.flow();

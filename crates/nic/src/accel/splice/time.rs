@@ -51,7 +51,7 @@ impl<'a> Hosts<'a> {
 }
 
 impl Splices {
-    /// Ends a splice. It is gone when this is true; else its host's receive ring is full, and it is told later.
+    /// Ends a splice. It is gone when this is true; else its host's receive ring is full, and it is reported later.
     pub(super) fn end(&mut self, slot: Slot, reason: SpliceEnd, hosts: &mut Hosts<'_>) -> bool {
         self.lingering.remove(&mut self.table, slot);
         let Some(pair) = self.table.get_mut(slot) else {
@@ -70,7 +70,7 @@ impl Splices {
             SpliceEnd::TakenBack => &mut counters.accel_splices_taken_back,
         } += 1;
         // In turn behind those that wait already.
-        if !self.ended.has(function) && ended::tell(&pair, reason, function) {
+        if !self.ended.has(function) && ended::report(&pair, reason, function) {
             self.forget(slot, hosts);
             return true;
         }
@@ -86,14 +86,14 @@ impl Splices {
     }
 
     /// Tells a host of splices that have ended. False when some wait for room in its receive ring.
-    pub(in crate::accel) fn tell(
+    pub(in crate::accel) fn report(
         &mut self,
         flows: &mut Flows,
         hasher: &FlowHasher,
         function: &mut Function,
     ) -> bool {
         while self.ended.has(function) {
-            let Some(slot) = self.ended.tell_first(&self.table, function) else {
+            let Some(slot) = self.ended.report_first(&self.table, function) else {
                 return false;
             };
             let mut hosts = Hosts {

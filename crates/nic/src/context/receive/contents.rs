@@ -99,7 +99,7 @@ impl Runs {
 }
 
 impl Observer for Contents {
-    type Mark = Record;
+    type Snapshot = Record;
     type List = Runs;
     const OBSERVES: bool = true;
     const TRUSTS: bool = false;
@@ -112,7 +112,7 @@ impl Observer for Contents {
         });
     }
 
-    fn mark(&self) -> Option<Record> {
+    fn snapshot(&self) -> Option<Record> {
         self.record
     }
 

@@ -100,8 +100,8 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// it could not, or there is no such buffer, the notes on the packet do not count.
     fn write_results(&mut self, at: u32, write: &mut dyn FnMut(Slice, &[u8]) -> bool);
 
-    /// What is to be placed of the packet that came last, and what there is to say of it.
-    fn attached(&mut self) -> (&mut PlacedList, &mut NoteList);
+    /// What is to be placed of the packet that came last, and the notes on it.
+    fn metadata(&mut self) -> (&mut PlacedList, &mut NoteList);
 
     /// Counts what happened with the packet that came last.
     fn count(&mut self, counters: &mut L5Counters, packet: Counted);
@@ -125,7 +125,7 @@ pub(crate) struct Made<'a> {
     pub(crate) payload: &'a [u8],
     /// What is to be placed of that.
     pub(crate) placed: &'a mut PlacedList,
-    /// What there is to say of it.
+    /// Notes on it.
     pub(crate) notes: &'a mut NoteList,
 }
 

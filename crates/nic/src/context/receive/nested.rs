@@ -191,7 +191,7 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
             true => &self.plaintext[..payload.len()],
             false => payload,
         };
-        let (placed, notes) = self.inside.attached();
+        let (placed, notes) = self.inside.metadata();
         Made {
             payload,
             placed,
@@ -269,8 +269,8 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         self.inside.write_results(at, write);
     }
 
-    fn attached(&mut self) -> (&mut PlacedList, &mut NoteList) {
-        self.inside.attached()
+    fn metadata(&mut self) -> (&mut PlacedList, &mut NoteList) {
+        self.inside.metadata()
     }
 
     fn count(&mut self, counters: &mut L5Counters, packet: Counted) {

@@ -15,7 +15,7 @@ pub(crate) type MayJoin = fn(&Note, &Note) -> bool;
 pub(crate) struct NoteList {
     notes: [Note; MAX_NOTES],
     count: u8,
-    /// There were more: none of them counts.
+    /// There were more: no note counts.
     overflowed: bool,
     may_join: MayJoin,
 }

@@ -1,15 +1,15 @@
-//! What else there is to do with the bytes of messages, where a [recovery](super::recovery) knows their place.
+//! What else is done with the bytes of messages, where a [recovery](super::recovery) knows their place.
 
 use std::fmt::Debug;
 
 use l5p::{MsgState, Placement};
 use wire::SeqNum;
 
-/// Is told of the messages that a recovery follows, and of their bytes behind the header, but for those that may have been
+/// Sees the messages that a recovery follows, and their bytes behind the header, but for those that may have been
 /// passed up before.
 pub(crate) trait Observer: Debug + Send {
     /// What is kept of one message, for bytes that come later.
-    type Mark: Copy + Debug + Send;
+    type Snapshot: Copy + Debug + Send;
     /// What was noted of a packet.
     type List: Default + Debug + Send;
     /// Whether there is anything to do; else all of it is compiled away.
@@ -20,14 +20,20 @@ pub(crate) trait Observer: Debug + Send {
     /// A message begins whose header is known.
     fn begin(&mut self, list: &mut Self::List, message: MsgState, placement: Option<Placement>);
 
-    /// What is to be kept of the message that has begun.
-    fn mark(&self) -> Option<Self::Mark>;
+    /// What is kept of the message that has begun.
+    fn snapshot(&self) -> Option<Self::Snapshot>;
 
     /// That message is over, or not known any more.
     fn end(&mut self);
 
-    /// Bytes `range` of the message of this mark are the packet's from its byte `at` on.
-    fn note(&mut self, list: &mut Self::List, mark: &Self::Mark, range: (u32, u32), at: u32);
+    /// Bytes `range` of the message of this snapshot are the packet's from its byte `at` on.
+    fn note(
+        &mut self,
+        list: &mut Self::List,
+        snapshot: &Self::Snapshot,
+        range: (u32, u32),
+        at: u32,
+    );
 
     /// Nothing is to be done with the packet after all.
     fn clear(list: &mut Self::List);
@@ -41,20 +47,20 @@ pub(crate) trait Observer: Debug + Send {
 
 /// For protocols whose bytes just stay in the stream.
 impl Observer for () {
-    type Mark = std::convert::Infallible;
+    type Snapshot = std::convert::Infallible;
     type List = ();
     const OBSERVES: bool = false;
     const TRUSTS: bool = false;
 
     fn begin(&mut self, _: &mut (), _: MsgState, _: Option<Placement>) {}
 
-    fn mark(&self) -> Option<Self::Mark> {
+    fn snapshot(&self) -> Option<Self::Snapshot> {
         None
     }
 
     fn end(&mut self) {}
 
-    fn note(&mut self, _: &mut (), _: &Self::Mark, _: (u32, u32), _: u32) {}
+    fn note(&mut self, _: &mut (), _: &Self::Snapshot, _: (u32, u32), _: u32) {}
 
     fn clear(_: &mut ()) {}
 

@@ -34,8 +34,8 @@ struct OpenMessage<M, C> {
     start: SeqNum,
     len: u32,
     message: M,
-    /// What the observer keeps of it, if none of the bytes that are missing was ever seen.
-    mark: Option<C>,
+    /// What the observer keeps of it, if the missing bytes were never seen.
+    snapshot: Option<C>,
     /// Of the late bytes, and of the rest once the engine has reached the end.
     sum: Part,
     /// The engine has reached the end.
@@ -68,7 +68,7 @@ impl<M, C> OpenPool<M, C> {
         }
     }
 
-    fn lend(&mut self) -> Option<Box<Slots<M, C>>> {
+    fn take_slots(&mut self) -> Option<Box<Slots<M, C>>> {
         self.left = self.left.checked_sub(1)?;
         let slots = self.free.pop();
         Some(slots.unwrap_or_else(|| Box::new(Slots([const { None }; MESSAGES]))))
@@ -93,13 +93,13 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
         pool: &mut OpenPool<M, C>,
         (start, len): (SeqNum, u32),
         (from, to): (u32, u32),
-        mark: Option<C>,
+        snapshot: Option<C>,
         message: impl FnOnce() -> Option<M>,
     ) -> bool {
         if let Some(open) = self.slot(start).and_then(Option::as_mut) {
             let start_known = open.start;
             let noted = start_known == start && open.len == len && open.holes.add(from, to);
-            open.mark = open.mark.and(mark);
+            open.snapshot = open.snapshot.and(snapshot);
             if !noted {
                 self.close(pool, start_known);
             }
@@ -109,7 +109,7 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
             return false;
         };
         if self.0.is_none() {
-            self.0 = pool.lend();
+            self.0 = pool.take_slots();
         }
         let Some(slots) = &mut self.0 else {
             return false;
@@ -120,7 +120,7 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
             start,
             len,
             message,
-            mark,
+            snapshot,
             sum: 0,
             streamed: false,
             holes,
@@ -207,20 +207,20 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
         true
     }
 
-    /// These bytes have been passed up: the observer is told nothing more of their messages.
-    pub(super) fn forgo_marks(&mut self, seq: SeqNum, len: u32) {
+    /// These bytes have been passed up: the observer sees no more of their messages.
+    pub(super) fn drop_snapshots(&mut self, seq: SeqNum, len: u32) {
         let Some(slots) = &mut self.0 else {
             return;
         };
         for open in slots.0.iter_mut().flatten() {
             if open.start.before(seq + len) && seq.before(open.start + open.len) {
-                open.mark = None;
+                open.snapshot = None;
             }
         }
     }
 
-    /// Transforms bytes that are [awaited](Self::awaits), into `output` if somebody wants them, and calls `note` with the
-    /// mark, the range of the message, and the offset in `input` of what was never seen. Gives whether the checks of the messages
+    /// Transforms bytes that are [awaited](Self::awaits), into `output` if there is one, and calls `note` with the
+    /// snapshot, the range of the message, and the offset in `input` of what was never seen. Gives whether the checks of the messages
     /// that they complete hold, if they complete any.
     pub(super) fn fill<L: AnyOrder<Message = M>>(
         &mut self,
@@ -249,7 +249,7 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
                 }
                 None => layer5.absorb_aside(&open.message, open.len, from, input),
             };
-            note(open.mark.as_ref(), (from, to), done as u32);
+            note(open.snapshot.as_ref(), (from, to), done as u32);
             open.holes.fill(from, to);
             let complete = open.streamed.then(|| open.complete()).flatten();
             if let Some(complete) = complete {

@@ -74,20 +74,20 @@ impl Placed {
     }
 }
 
-/// What goes up behind a packet.
+/// What goes up behind a packet: results that are no bytes of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Attached<'a> {
+pub(crate) struct PacketMetadata<'a> {
     /// What of its payload was placed.
     pub(crate) placed: &'a [Placed],
-    /// What there is to say of its payload.
+    /// Notes on its payload.
     pub(crate) notes: &'a [Note],
     /// Of these notes.
     pub(crate) may_join: MayJoin,
 }
 
-impl Attached<'_> {
+impl PacketMetadata<'_> {
     /// Nothing.
-    pub(crate) const NOTHING: Attached<'static> = Attached {
+    pub(crate) const NOTHING: PacketMetadata<'static> = PacketMetadata {
         placed: &[],
         notes: &[],
         may_join: |_, _| false,
@@ -176,7 +176,7 @@ impl PlacedList {
 }
 
 impl Observer for Placer {
-    type Mark = Claim;
+    type Snapshot = Claim;
     type List = PlacedList;
     const OBSERVES: bool = true;
     const TRUSTS: bool = true;
@@ -189,7 +189,7 @@ impl Observer for Placer {
         }
     }
 
-    fn mark(&self) -> Option<Claim> {
+    fn snapshot(&self) -> Option<Claim> {
         self.claim
     }
 

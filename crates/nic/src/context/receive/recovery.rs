@@ -28,7 +28,7 @@
 //! - Nothing is transformed for the host on the word of the L5 software alone: after a confirmation one whole message must
 //!   pass its check, undelivered, before packets are offloaded again. A wrong answer costs time, never correctness.
 //!   (Where placement is what counts, the check of each message is all that vouches for it, and is not waited for.)
-//! - A byte is placed at most once, and none that may have been seen before: what a duplicate brings, TCP drops.
+//! - A byte is placed at most once, and only if it was never seen before: TCP drops what a duplicate brings.
 //!
 //! Cost in step, beside the engine: ≤ 40 cycles per packet.
 
@@ -85,7 +85,7 @@ pub enum Bypass {
     Absorbed,
     /// A header is missing, the NIC searches or tracks (Figure 8c).
     OutOfStep,
-    /// A message in it failed its check, or a header was none where one had to be.
+    /// A message in it failed its check, or a header was not valid.
     Failed,
 }
 
@@ -116,7 +116,7 @@ pub struct Recovery<L: AnyOrder, P: Observer = ()> {
     chained: bool,
     /// A message of this chain has passed its check, or the chain began where the L5 software created it.
     proven: bool,
-    open: OpenMessages<L::Message, P::Mark>,
+    open: OpenMessages<L::Message, P::Snapshot>,
     /// Bytes of the message at the frontier were missing.
     gapped: bool,
     /// Saved up for resync requests.
@@ -130,7 +130,7 @@ pub struct Recovery<L: AnyOrder, P: Observer = ()> {
 /// What the contexts of a function have in common.
 #[derive(Debug)]
 pub(crate) struct Shared<M, P: Observer = ()> {
-    pool: OpenPool<M, P::Mark>,
+    pool: OpenPool<M, P::Snapshot>,
     order: ArrivalOrder,
     /// What was noted of the packet that came last.
     pub(crate) noted: P::List,
@@ -182,7 +182,7 @@ pub struct Counts {
     pub requests_skipped: u32,
     /// Guesses that the stream itself refuted before an answer came.
     pub guesses_lost: u32,
-    /// Packets, or parts of them, in which a check failed or a header was none.
+    /// Packets, or parts of them, in which a check failed or a header was not valid.
     pub failed: u32,
     /// Packets, or parts of them, that came while a header was missing.
     pub out_of_step: u32,
@@ -235,7 +235,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     }
 
     /// Takes the payload of a packet, which begins at `seq`, and transforms it into `output`, of the same length, if it can
-    /// and somebody wants it. What is to be placed of it is in [`Shared::noted`] then.
+    /// and there is an output. What is to be placed of it is in [`Shared::noted`] then.
     #[cfg(test)]
     pub(crate) fn receive(
         &mut self,

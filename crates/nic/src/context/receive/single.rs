@@ -187,7 +187,7 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
     }
 
     fn made<'a>(&'a mut self, payload: &'a [u8]) -> Made<'a> {
-        let (placed, notes) = self.attached();
+        let (placed, notes) = self.metadata();
         Made {
             payload,
             placed,
@@ -254,7 +254,7 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         self.results.clear();
     }
 
-    fn attached(&mut self) -> (&mut PlacedList, &mut NoteList) {
+    fn metadata(&mut self) -> (&mut PlacedList, &mut NoteList) {
         let placed = O::noted(&mut self.shared.noted).unwrap_or(&mut self.nothing);
         (placed, &mut self.notes)
     }

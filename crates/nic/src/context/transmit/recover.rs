@@ -38,7 +38,7 @@ impl TransmitContext {
         }
         self.note_frontier();
         self.state = State::Lost;
-        // Whoever names more would have the device read up to 4 GiB for nothing.
+        // More would have the device read up to 4 GiB for nothing.
         if prefix.gather.len() > u64::from(MAX_RECOVER_BYTES)
             || self.layers.replaces() && command.len as usize > SCRATCH_BYTES
         {
@@ -155,7 +155,7 @@ impl TransmitContext {
         }
     }
 
-    /// Passes the rest of the prefix through the engines; nobody wants the result.
+    /// Passes the rest of the prefix through the engines, without an output.
     fn pass(
         &mut self,
         cursor: &mut Cursor,

@@ -31,7 +31,7 @@ impl TransmitContext {
         }
         let icv = self.layers.icv(command.len).start;
         let from = command.start.distance_to(command.resume);
-        // No record is longer: whoever says so would have the device make gigabytes of keystream for nothing.
+        // No record is longer: a longer one would have the device make gigabytes of keystream for nothing.
         if command.len as usize > SCRATCH_BYTES || from.saturating_add(len) > icv {
             return Err(ErrorCode::BadLength);
         }
@@ -52,7 +52,7 @@ impl TransmitContext {
         cursor: &mut Cursor,
         out: &mut [u8],
     ) -> Result<Moved, ErrorCode> {
-        // Nobody has proved that it is what was sent first.
+        // It is not proved to be what was sent first.
         if source.mutable {
             return Err(ErrorCode::Unverified);
         }

@@ -13,7 +13,7 @@ use super::ListenRuleId;
 /// already takes the packet as any other, and returns the credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Established {
-    /// The listener. The host returns one credit to it once the connection waits no longer, or when there is none.
+    /// The listener. The host returns one credit to it once the connection waits no longer, or was not made.
     pub rule: ListenRuleId,
     /// The peer's MSS, rounded down to a class of the cookie's.
     pub mss: u16,
@@ -58,7 +58,7 @@ impl Established {
     }
 }
 
-/// How much room the function has on the device. Told at once when the device begins to have any of it in use, then when it
+/// How much room the function has on the device. Reported at once when the device begins to have any of it in use, then when it
 /// changes by more than an eighth, and at most once per flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AccelRoom {

@@ -1,4 +1,4 @@
-//! `Splice`: two connections joined; and how they are told to have ended.
+//! `Splice`: two connections joined; and the reports of its end.
 
 use wire::ethernet::MacAddr;
 use wire::tcp::MAX_WINDOW_SCALE;
@@ -241,7 +241,7 @@ pub struct LegState {
     pub rcv_nxt: SeqNum,
     /// The peer's window from `snd_una` on, in bytes.
     pub peer_window: u32,
-    /// The window that the peer was last told, from `rcv_nxt` on, in bytes.
+    /// The window that was last announced to the peer, from `rcv_nxt` on, in bytes.
     pub our_window: u32,
     /// Our FIN was sent.
     pub fin_sent: bool,

@@ -167,7 +167,7 @@ pub enum SendDescriptor<'a> {
         tag: u16,
     },
     /// Makes something that contexts of a protocol are to share ([`l5p::Resource`]) of bytes that the device reads at once. What became of
-    /// it is told by [`RecvDescriptor::Resource`](super::RecvDescriptor::Resource), on the first queue's ring; a refusal without
+    /// it is reported by [`RecvDescriptor::Resource`](super::RecvDescriptor::Resource), on the first queue's ring; a refusal without
     /// that has the resource's number as its `tcpsn`.
     LoadResource {
         /// The host's number for it, which is not in use.

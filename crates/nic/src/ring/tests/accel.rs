@@ -277,7 +277,7 @@ fn numbers_without_a_meaning_are_refused() {
     assert_eq!(teardown(|teardown| teardown.hop = MacAddr::BROADCAST), bad);
     assert_eq!(teardown(|teardown| teardown.hop_limit = 0), bad);
 
-    // A rule's number has 16 bits, and so has the size of a packet; a flag that nobody knows is one too many.
+    // A rule's number has 16 bits, and so has the size of a packet; an unknown flag is refused.
     for opcode in [9, 10, 11, 15] {
         let mut words = [0; SLOT_WORDS];
         (words[0], words[1]) = (opcode, 1 << 16);

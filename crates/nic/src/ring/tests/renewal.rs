@@ -64,7 +64,7 @@ fn the_next_device_begins_where_the_host_has_cleared() {
         queue.commands.post(&destroy(9)).expect("room");
         assert!(queue.small.push(BUFFER) && queue.small.push(BUFFER));
         let _ = queue.publish();
-        // It dies with some of that taken, and something told.
+        // It dies with some of that taken, and something reported.
         for _ in 0..life % 4 {
             assert!(theirs.send.take(&mut gather).is_some());
         }

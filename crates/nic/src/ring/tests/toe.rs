@@ -183,7 +183,7 @@ fn events_arrive_as_they_were_told() {
 #[test]
 fn the_connection_behind_the_next_packet_is_known_ahead() {
     let (mut host, mut device) = function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, 1])));
-    let (recv, told) = (&mut host.queues[0].recv, &mut device.queues[0].recv);
+    let (recv, reported) = (&mut host.queues[0].recv, &mut device.queues[0].recv);
     let delivered = |index| {
         RecvDescriptor::Toe(ToeEvent::Delivered {
             toe: ToeId {
@@ -200,9 +200,9 @@ fn the_connection_behind_the_next_packet_is_known_ahead() {
     };
     let reset = RecvDescriptor::Reset { epoch: 1 };
     for index in 0..3 {
-        assert!(told.push(delivered(index)) && told.push(reset));
+        assert!(reported.push(delivered(index)) && reported.push(reset));
     }
-    told.publish();
+    reported.publish();
     let mut seen = Vec::new();
     while recv.pop().is_some() {
         seen.push(recv.delivered_ahead().map(|toe| toe.index));

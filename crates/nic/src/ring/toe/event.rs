@@ -39,7 +39,7 @@ pub enum ToeEvent {
         seq: SeqNum,
         /// Payload bytes of the packet before it.
         skip: u32,
-        /// Payload bytes taken. None, when only the packet's placed parts are to be told.
+        /// Payload bytes taken; 0 when only the packet's placed parts are reported.
         len: u32,
         /// All before it is in order; a FIN is not counted.
         rcv_nxt: SeqNum,
@@ -48,7 +48,7 @@ pub enum ToeEvent {
         /// As in [`Acked`](Self::Acked).
         flight: u32,
     },
-    /// The peer has acknowledged more and sent nothing: told when it is a quarter of what is queued, 64 KiB, or all; at most once a
+    /// The peer has acknowledged more and sent nothing: reported when it is a quarter of what is queued, 64 KiB, or all; at most once a
     /// flush.
     Acked {
         /// The connection.

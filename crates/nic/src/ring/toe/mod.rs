@@ -123,7 +123,7 @@ pub enum ToeCommand<'a> {
         /// The connection.
         toe: ToeId,
     },
-    /// Nobody reads any more ([`tcp::Connection::detach`]).
+    /// The application reads no more ([`tcp::Connection::detach`]).
     Detach {
         /// The connection.
         toe: ToeId,

@@ -175,7 +175,7 @@ fields! {
     Unread = "unread",
     /// Before what was received, or further than any window.
     RcvEdge = "rcv_edge",
-    /// None, or larger than its limit.
+    /// 0, or larger than its limit.
     RcvBuffer = "rcv_buffer",
     /// Not as the state has it.
     FinTaken = "fin_taken",
@@ -189,15 +189,15 @@ fields! {
     AdvMss = "adv_mss",
     /// Beyond 14.
     Shifts = "shifts",
-    /// None.
+    /// 0.
     Cwnd = "cwnd",
-    /// None is due in this state.
+    /// Set in a state that does not end by time.
     Linger = "linger",
-    /// Longer than anybody waits.
+    /// Longer than the longest timeout.
     TimerSnapshot = "timer_snapshot",
     /// No such algorithm.
     Congestion = "congestion",
-    /// Smaller than the receive buffer, or none.
+    /// Smaller than the receive buffer, or 0.
     RcvBufMax = "rcv_buf_max",
 }
 

@@ -86,7 +86,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 }
 
 proptest! {
-    /// The figure as a table: every change of the limit and of the state is one that it has, and what was told is the limit.
+    /// The figure as a table: every change of the limit and of the state is one that it has, and what was reported is the limit.
     #[test]
     fn every_step_is_one_of_the_figure(
         hard_limit in prop_oneof![0..300u32, any::<u32>()],
@@ -99,7 +99,7 @@ proptest! {
         let LoadConfig { hiwat, lowat, .. } = load.config();
         prop_assert!(1 <= lowat && lowat <= hiwat);
         let mut cnum = start.min(hard_limit);
-        let mut told = hard_limit;
+        let mut reported = hard_limit;
         for happening in happenings {
             let (state, limit) = (load.state(), load.soft_limit());
             let (qlen, answer) = match happening {
@@ -117,8 +117,8 @@ proptest! {
             prop_assert!(after <= hard_limit);
             prop_assert!(after > 0 || hard_limit == 0);
             prop_assert_eq!(answer, (after != limit).then_some(after));
-            told = answer.unwrap_or(told);
-            prop_assert_eq!(told, after);
+            reported = answer.unwrap_or(reported);
+            prop_assert_eq!(reported, after);
             let overloaded = qlen > hiwat;
             match (state, to) {
                 (LoadState::Monitor | LoadState::Increase, LoadState::Decrease) => {

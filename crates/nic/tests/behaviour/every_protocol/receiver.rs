@@ -149,10 +149,10 @@ pub fn load(layers: &Layers, rig: &mut Rig) {
             bytes: memory.slice(0, bytes.len() as u32),
         });
         loop {
-            let told = rig.flush();
-            if let [told] = told[..] {
+            let reported = rig.flush();
+            if let [reported] = reported[..] {
                 let error = None;
-                assert_eq!(told, RecvDescriptor::Resource { resource, error });
+                assert_eq!(reported, RecvDescriptor::Resource { resource, error });
                 break;
             }
             std::thread::yield_now();

@@ -1,5 +1,5 @@
 //! A stream of one protocol, or of protocols one inside the other: as a host frames it, as it is on the wire, and as it is to be received. What
-//! is right is told by engines that get the stream in order and as a whole.
+//! is right is what engines give that get the stream in order and as a whole.
 
 use std::ops::Range;
 

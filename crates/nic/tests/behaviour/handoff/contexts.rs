@@ -128,7 +128,7 @@ fn a_recovery_for_nobody_is_refused() {
     queue.send.post(&recover(Some(toe(0)))).expect("room");
     let _ = queue.publish();
     run(&mut nic, now);
-    let told = host.received(0);
+    let reported = host.received(0);
     let unsupported = |it: &RecvDescriptor| {
         matches!(
             it,
@@ -142,13 +142,13 @@ fn a_recovery_for_nobody_is_refused() {
         )
     };
     assert_eq!(
-        told.iter().filter(|it| unsupported(it)).count(),
+        reported.iter().filter(|it| unsupported(it)).count(),
         2,
-        "{told:?}"
+        "{reported:?}"
     );
 }
 
-/// A connection names the context that could not do its work, whichever it has made since.
+/// A connection names the context that could not do its work, also when it has made another since.
 #[test]
 fn the_context_is_named_that_a_connection_could_not_be_sent_through() {
     let (mut nic, mut host, now) = asking();

@@ -1,4 +1,4 @@
-//! A receive ring that nobody reads, a send ring that is never empty, and too much load: who is held up, and who is not.
+//! A receive ring that is not read, a send ring that is never empty, and too much load: who is held up, and who is not.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn restored(index: u32) -> ToeEvent {
     }
 }
 
-/// Connections whose news are told on the first receive ring, and on the second.
+/// Connections whose news are reported on the first receive ring, and on the second.
 fn one_on_each(host: &mut Bare, nic: &mut Nic, now: Instant) -> [u32; 2] {
     let mut found = [None; 2];
     for index in 0..32 {
@@ -61,13 +61,13 @@ fn a_receive_ring_that_nobody_reads_holds_up_no_other() {
     host.command(1, ToeCommand::Restore { toe: toe(first) });
     host.command(1, ToeCommand::Restore { toe: toe(second) });
     run(&mut nic, now);
-    let told = host.received(1);
+    let reported = host.received(1);
     let delivered =
         |it: &RecvDescriptor| matches!(it, RecvDescriptor::Toe(ToeEvent::Delivered { .. }));
-    assert!(told.iter().any(delivered), "{told:?}");
+    assert!(reported.iter().any(delivered), "{reported:?}");
     let is_restored =
         |it: &RecvDescriptor| matches!(it, RecvDescriptor::Toe(ToeEvent::Restored { .. }));
-    assert!(told.iter().any(is_restored), "{told:?}");
+    assert!(reported.iter().any(is_restored), "{reported:?}");
     // What the first ring had no room for comes once it is read.
     host.received(0);
     run(&mut nic, now + Duration::from_millis(2));
@@ -76,7 +76,7 @@ fn a_receive_ring_that_nobody_reads_holds_up_no_other() {
 
 /// Nothing that a host posts is about what it has lost already.
 #[test]
-fn a_reset_is_told_before_commands_are_carried_out() {
+fn a_reset_is_reported_before_commands_are_carried_out() {
     let (mut nic, now) = device(ToeConfig::default());
     let mut host = Bare::attach(&mut nic, 1, |config| {
         config.queues = 2;
@@ -91,15 +91,15 @@ fn a_reset_is_told_before_commands_are_carried_out() {
     run(&mut nic, now + Duration::from_millis(2));
     assert_eq!(nic.counters().toe_connections, 1);
     for queue in 0..2 {
-        let told = host.received(queue);
-        let reset = told
+        let reported = host.received(queue);
+        let reset = reported
             .iter()
             .position(|it| matches!(it, RecvDescriptor::Reset { .. }));
         let ready = RecvDescriptor::Toe(ToeEvent::Ready { toe: toe(3) });
-        let ready = told.iter().position(|it| *it == ready);
+        let ready = reported.iter().position(|it| *it == ready);
         assert!(
             reset.is_some() && ready.is_none_or(|ready| Some(ready) > reset),
-            "{told:?}"
+            "{reported:?}"
         );
     }
 }
@@ -126,9 +126,9 @@ fn a_host_that_does_not_hear_refusals_can_ask_no_more() {
     while refused < ASKED {
         at += Duration::from_millis(2);
         run(&mut nic, at);
-        let told = host.received(0).into_iter().chain(host.received(1));
+        let reported = host.received(0).into_iter().chain(host.received(1));
         let before = refused;
-        for descriptor in told {
+        for descriptor in reported {
             let reason = RefuseReason::Quota;
             let is = |it| matches!(it, RecvDescriptor::Toe(ToeEvent::Refused { reason: r, .. }) if r == reason);
             refused += u32::from(is(descriptor));
@@ -232,10 +232,10 @@ fn those_that_load_the_device_most_are_given_back() {
             .iter()
             .any(|it| matches!(it, ToeEvent::Restored { .. }))
     );
-    let told = second.events();
+    let reported = second.events();
     assert!(
-        told.contains(&restored(6)) && told.contains(&restored(7)),
-        "{told:?}"
+        reported.contains(&restored(6)) && reported.contains(&restored(7)),
+        "{reported:?}"
     );
     assert_eq!(nic.counters().toe_restored_load, 2);
 }
@@ -285,16 +285,16 @@ fn a_connection_whose_data_are_refused_comes_back() {
         host.command(0, command);
     }
     run(&mut nic, now);
-    let told = host.events();
+    let reported = host.events();
     let [
         ToeEvent::CommandFailed {
             error: ErrorCode::TableFull,
             ..
         },
         ToeEvent::Restored { toe: whose, reason },
-    ] = told[..]
+    ] = reported[..]
     else {
-        panic!("{told:?}");
+        panic!("{reported:?}");
     };
     assert_eq!(whose, toe(5));
     let (error, context) = (ErrorCode::TableFull, None);
@@ -312,8 +312,11 @@ fn a_connection_ends_although_its_reset_can_not_be_sent() {
     assert_eq!(nic.poll_transmit(now, &mut [0; 20]), None);
     let frames = run(&mut nic, now);
     assert!(frames.is_empty());
-    let told = host.events();
-    assert!(matches!(told[..], [ToeEvent::Closed { .. }]), "{told:?}");
+    let reported = host.events();
+    assert!(
+        matches!(reported[..], [ToeEvent::Closed { .. }]),
+        "{reported:?}"
+    );
     assert_eq!(nic.counters().toe_connections, 0);
 }
 

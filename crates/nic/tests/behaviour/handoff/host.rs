@@ -45,14 +45,14 @@ pub struct Host {
     /// What the device has been given, and where that was closed.
     posted: SeqNum,
     posted_close: bool,
-    told_una: SeqNum,
+    reported_una: SeqNum,
     /// Ends of the slices that it has.
     chunks: Vec<SeqNum>,
     received: Vec<bool>,
     /// All before it is in order.
     rcv_nxt: SeqNum,
     read: SeqNum,
-    told_read: SeqNum,
+    reported_read: SeqNum,
     pub peer_fin: bool,
     time_wait: Option<TimeWaitEntry>,
     delivered: Option<(SeqNum, u32, u32)>,
@@ -92,12 +92,12 @@ impl Host {
             closed: false,
             posted: first,
             posted_close: false,
-            told_una: first,
+            reported_una: first,
             chunks: Vec::new(),
             received: vec![false; expected],
             rcv_nxt: irs + 1,
             read: irs + 1,
-            told_read: irs + 1,
+            reported_read: irs + 1,
             peer_fin: false,
             time_wait: None,
             delivered: None,
@@ -162,7 +162,7 @@ impl Host {
         true
     }
 
-    /// The application reads nothing; whoever runs the connection may tell of a window all the same.
+    /// The application reads nothing; the connection's owner may announce a window all the same.
     pub fn nudge(&mut self, now: Instant) {
         if self.runs_here() {
             self.connection.consumed(now, 0);
@@ -184,9 +184,9 @@ impl Host {
         };
         tcb.write_seq = tcb.snd_nxt;
         self.posted = tcb.snd_una;
-        self.told_una = tcb.snd_una;
+        self.reported_una = tcb.snd_una;
         self.posted_close = false;
-        self.told_read = self.read;
+        self.reported_read = self.read;
         self.chunks.clear();
         let image = TcbImage {
             tcb,
@@ -254,7 +254,7 @@ impl Host {
     fn post_stream(&mut self) {
         const CHUNK: u32 = 5000;
         let end = self.first + self.written as u32;
-        let una = self.told_una;
+        let una = self.reported_una;
         self.chunks.retain(|chunk| chunk.after(una));
         while self.posted.before(end) && self.chunks.len() + 2 <= MAX_TOE_SLICES {
             if self.bare.queues[0].commands.free(2) < 2 {
@@ -281,13 +281,13 @@ impl Host {
             self.posted_close = true;
             self.command(ToeCommand::Close { toe: self.toe });
         }
-        if self.told_read != self.read {
-            let bytes = self.told_read.distance_to(self.read);
+        if self.reported_read != self.read {
+            let bytes = self.reported_read.distance_to(self.read);
             self.command(ToeCommand::Consumed {
                 toe: self.toe,
                 bytes,
             });
-            self.told_read = self.read;
+            self.reported_read = self.read;
         }
     }
 
@@ -404,13 +404,13 @@ impl Host {
                 ..
             } => {
                 assert!(rcv_nxt.at_or_after(self.rcv_nxt));
-                assert!(snd_una.at_or_after(self.told_una));
-                (self.rcv_nxt, self.told_una) = (rcv_nxt, snd_una);
+                assert!(snd_una.at_or_after(self.reported_una));
+                (self.rcv_nxt, self.reported_una) = (rcv_nxt, snd_una);
                 self.delivered = Some((seq, skip, len));
             }
             ToeEvent::Acked { snd_una, .. } => {
-                assert!(snd_una.after(self.told_una));
-                self.told_una = snd_una;
+                assert!(snd_una.after(self.reported_una));
+                self.reported_una = snd_una;
             }
             ToeEvent::PeerFin { rcv_nxt, .. } => {
                 assert_eq!(rcv_nxt, self.rcv_nxt + 1);

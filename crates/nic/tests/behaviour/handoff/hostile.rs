@@ -272,7 +272,7 @@ impl Neighbour {
         self.bare.publish();
     }
 
-    /// Takes what the device has told.
+    /// Takes what the device has reported.
     fn hear(&mut self) {
         for descriptor in self.bare.take() {
             let is_answer = matches!(

@@ -30,8 +30,8 @@ fn answers(world: &mut World, command: ToeCommand<'_>) -> Vec<ToeEvent> {
     world.host.command(command);
     drain(&mut world.nic, world.now);
     world.nic.flush(world.now);
-    let told = world.host.bare.take().into_iter();
-    let events = told.filter_map(|descriptor| match descriptor {
+    let reported = world.host.bare.take().into_iter();
+    let events = reported.filter_map(|descriptor| match descriptor {
         RecvDescriptor::Toe(ToeEvent::Room { .. }) => None,
         RecvDescriptor::Toe(event) => Some(event),
         other => panic!("{other:?}"),
@@ -51,27 +51,27 @@ fn what_may_not_be_begun() {
     });
     let flow = world.flow;
     let begin = |toe| ToeCommand::Begin { toe, flow };
-    let told = answers(&mut world, begin(toe(8)));
-    assert_eq!(told, refused(toe(8), RefuseReason::Quota));
-    let told = answers(&mut world, begin(toe(1)));
-    assert_eq!(told, [ToeEvent::Ready { toe: toe(1) }]);
-    let told = answers(&mut world, begin(toe(1)));
-    assert_eq!(told, refused(toe(1), RefuseReason::InUse));
-    let told = answers(&mut world, begin(toe(2)));
-    assert_eq!(told, refused(toe(2), RefuseReason::FlowOwned));
+    let reported = answers(&mut world, begin(toe(8)));
+    assert_eq!(reported, refused(toe(8), RefuseReason::Quota));
+    let reported = answers(&mut world, begin(toe(1)));
+    assert_eq!(reported, [ToeEvent::Ready { toe: toe(1) }]);
+    let reported = answers(&mut world, begin(toe(1)));
+    assert_eq!(reported, refused(toe(1), RefuseReason::InUse));
+    let reported = answers(&mut world, begin(toe(2)));
+    assert_eq!(reported, refused(toe(2), RefuseReason::FlowOwned));
     let mut other = flow;
     other.dst.1 += 1;
     let command = ToeCommand::Begin {
         toe: toe(2),
         flow: other,
     };
-    let told = answers(&mut world, command);
-    assert_eq!(told, refused(toe(2), RefuseReason::HardLimit));
-    let told = answers(&mut world, ToeCommand::Cancel { toe: toe(1) });
-    assert_eq!(told, []);
+    let reported = answers(&mut world, command);
+    assert_eq!(reported, refused(toe(2), RefuseReason::HardLimit));
+    let reported = answers(&mut world, ToeCommand::Cancel { toe: toe(1) });
+    assert_eq!(reported, []);
     assert_eq!(world.nic.counters().toe_connections, 0);
-    let told = answers(&mut world, command);
-    assert_eq!(told, [ToeEvent::Ready { toe: toe(2) }]);
+    let reported = answers(&mut world, command);
+    assert_eq!(reported, [ToeEvent::Ready { toe: toe(2) }]);
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn a_nic_that_runs_none_says_so() {
         toe: toe(1),
         flow: world.flow,
     };
-    let told = answers(&mut world, begin);
-    assert_eq!(told, refused(toe(1), RefuseReason::Unsupported));
+    let reported = answers(&mut world, begin);
+    assert_eq!(reported, refused(toe(1), RefuseReason::Unsupported));
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn an_offer_whose_memory_is_not_there() {
     let flow = world.flow;
     let slices = [(0, 511, 0), (0, 512, 9), (u64::MAX, 512, 0)];
     for (offset, len, region) in slices {
-        let told = answers(&mut world, ToeCommand::Begin { toe: toe(1), flow });
-        assert_eq!(told, [ToeEvent::Ready { toe: toe(1) }]);
+        let reported = answers(&mut world, ToeCommand::Begin { toe: toe(1), flow });
+        assert_eq!(reported, [ToeEvent::Ready { toe: toe(1) }]);
         let tcb = Slice {
             offset,
             len,
@@ -108,10 +108,10 @@ fn an_offer_whose_memory_is_not_there() {
             hop_limit: 64,
             tcb,
         };
-        let told = answers(&mut world, ToeCommand::Offer(&offer));
-        assert_eq!(told, refused(toe(1), RefuseReason::BadMemory));
-        let told = answers(&mut world, ToeCommand::Offer(&offer));
-        assert_eq!(told, refused(toe(1), RefuseReason::NotHeld));
+        let reported = answers(&mut world, ToeCommand::Offer(&offer));
+        assert_eq!(reported, refused(toe(1), RefuseReason::BadMemory));
+        let reported = answers(&mut world, ToeCommand::Offer(&offer));
+        assert_eq!(reported, refused(toe(1), RefuseReason::NotHeld));
     }
     assert_eq!(world.nic.counters().toe_refused_tcb, 3);
     assert_eq!(world.nic.counters().toe_connections, 0);
@@ -147,9 +147,9 @@ fn a_send_of_nothing_is_refused() {
         flags: SendFlags::NONE,
         payload: &[nothing],
     };
-    let told = answers(&mut world, send);
-    let [ToeEvent::CommandFailed { error, index, .. }] = told[..] else {
-        panic!("{told:?}");
+    let reported = answers(&mut world, send);
+    let [ToeEvent::CommandFailed { error, index, .. }] = reported[..] else {
+        panic!("{reported:?}");
     };
     assert_eq!((error, index), (ErrorCode::BadLength, 0));
 }

@@ -6,7 +6,7 @@ use nic::ToeConfig;
 use nic::ring::toe::{RestoreReason, ToeCommand, ToeEvent};
 use wire::tcp::Flags;
 
-use rig::{Rig, Told, ready, toe};
+use rig::{Reported, Rig, ready, toe};
 
 fn config() -> ToeConfig {
     ToeConfig {
@@ -16,20 +16,20 @@ fn config() -> ToeConfig {
     }
 }
 
-fn segments(told: &[Told]) -> Vec<(u16, u32)> {
-    let segment = |told: &Told| match told {
-        Told::Segment(port, at, _) => Some((*port, *at)),
+fn segments(reported: &[Reported]) -> Vec<(u16, u32)> {
+    let segment = |reported: &Reported| match reported {
+        Reported::Segment(port, at, _) => Some((*port, *at)),
         _ => None,
     };
-    told.iter().filter_map(segment).collect()
+    reported.iter().filter_map(segment).collect()
 }
 
-fn delivered(told: &[Told]) -> Vec<u32> {
-    let len = |told: &Told| match told {
-        Told::Event(ToeEvent::Delivered { len, .. }) => Some(*len),
+fn delivered(reported: &[Reported]) -> Vec<u32> {
+    let len = |reported: &Reported| match reported {
+        Reported::Event(ToeEvent::Delivered { len, .. }) => Some(*len),
         _ => None,
     };
-    told.iter().filter_map(len).collect()
+    reported.iter().filter_map(len).collect()
 }
 
 #[test]
@@ -38,31 +38,35 @@ fn what_comes_before_ready_is_the_hosts_and_what_is_held_comes_in_order_when_the
     rig.segment(7, 0, b"before");
     rig.begin(7);
     rig.run();
-    let told = rig.told();
+    let reported = rig.reported();
     assert_eq!(
-        told,
-        [Told::Segment(7, 0, b"before".to_vec()), room(), ready(7)]
+        reported,
+        [
+            Reported::Segment(7, 0, b"before".to_vec()),
+            room(),
+            ready(7)
+        ]
     );
     rig.segment(7, 6, b"held");
     rig.segment_with(7, 10, b"", Flags::ACK);
     rig.segment(8, 0, b"of another");
     rig.segment(7, 10, b"held too");
     rig.run();
-    assert_eq!(segments(&rig.told()), [(8, 0)]);
+    assert_eq!(segments(&rig.reported()), [(8, 0)]);
     assert_eq!(rig.counters().toe_rx_queue_len, 3);
     rig.command(ToeCommand::Cancel { toe: toe(7) });
     rig.publish();
     rig.run();
-    assert_eq!(segments(&rig.told()), [(7, 6), (7, 10), (7, 10)]);
+    assert_eq!(segments(&rig.reported()), [(7, 6), (7, 10), (7, 10)]);
     rig.segment(7, 18, b"behind");
     rig.run();
-    assert_eq!(segments(&rig.told()), [(7, 18)]);
+    assert_eq!(segments(&rig.reported()), [(7, 18)]);
     assert_eq!(rig.counters().toe_rx_to_host, 3);
     assert_eq!(rig.counters().toe_rx_queue_len, 0);
 }
 
-fn room() -> Told {
-    Told::Event(ToeEvent::Room {
+fn room() -> Reported {
+    Reported::Event(ToeEvent::Room {
         soft_limit: 4096,
         active: 1,
     })
@@ -82,21 +86,24 @@ fn queued_packets_of_a_connection_that_is_restored_follow_the_word_of_it_also_th
     }
     rig.segment(7, 0, b"data");
     rig.run();
-    let told = rig.told();
+    let reported = rig.reported();
     let reason = RestoreReason::Asked;
-    let restored = Told::Event(ToeEvent::Restored {
+    let restored = Reported::Event(ToeEvent::Restored {
         toe: toe(7),
         reason,
     });
-    let at = told.iter().position(|told| *told == restored);
+    let at = reported.iter().position(|reported| *reported == restored);
     let at = at.expect("it was restored");
-    assert!(segments(&told[..at]).is_empty());
-    let behind = segments(&told[at..]);
+    assert!(segments(&reported[..at]).is_empty());
+    let behind = segments(&reported[at..]);
     assert!(
         !behind.is_empty() && behind.len() < MANY as usize,
         "{behind:?}"
     );
-    assert_eq!(told.last(), Some(&Told::Segment(7, 0, b"data".to_vec())));
+    assert_eq!(
+        reported.last(),
+        Some(&Reported::Segment(7, 0, b"data".to_vec()))
+    );
 }
 
 #[test]
@@ -108,7 +115,7 @@ fn segments_without_payload_take_no_buffer() {
     }
     rig.segment(7, 0, b"data");
     rig.run();
-    assert_eq!(delivered(&rig.told()), [4]);
+    assert_eq!(delivered(&rig.reported()), [4]);
     assert_eq!(rig.counters().rx_out_of_buffer, 0);
 }
 
@@ -119,17 +126,17 @@ fn buffers_of_what_tcp_does_not_take_are_used_again() {
     rig.hand_off(7);
     rig.segment(7, 0, b"data");
     rig.run();
-    assert_eq!(delivered(&rig.told()), [4]);
+    assert_eq!(delivered(&rig.reported()), [4]);
     for _ in 0..100 {
         for _ in 0..BUFFERS {
             rig.segment(7, 0, b"data");
         }
         rig.run();
-        assert!(segments(&rig.told()).is_empty());
+        assert!(segments(&rig.reported()).is_empty());
     }
     rig.segment(7, 4, b"more");
     rig.run();
-    assert_eq!(delivered(&rig.told()), [4]);
+    assert_eq!(delivered(&rig.reported()), [4]);
     assert_eq!(rig.counters().rx_out_of_buffer, 0);
 }
 
@@ -152,10 +159,10 @@ fn a_full_queue_drops_what_comes_and_counts_it_and_takes_no_buffer() {
         }
         assert_eq!(rig.counters().toe_rx_queue_full % 6, 0);
         rig.run();
-        let told = rig.told();
-        assert_eq!(delivered(&told), [4; 4]);
+        let reported = rig.reported();
+        assert_eq!(delivered(&reported), [4; 4]);
         assert_eq!(
-            segments(&told)
+            segments(&reported)
                 .iter()
                 .filter(|(port, _)| *port == 8)
                 .count(),
@@ -178,11 +185,11 @@ fn what_was_posted_on_the_send_ring_before_a_command_is_done_before_it() {
     let mut out = [0; 2048];
     for sent in 0..100 {
         rig.0.nic.flush(rig.0.now);
-        assert_eq!(rig.told(), [], "after {sent} frames");
+        assert_eq!(rig.reported(), [], "after {sent} frames");
         assert!(rig.0.nic.poll_transmit(rig.0.now, &mut out).is_some());
     }
     assert_eq!(rig.run(), 0);
-    assert_eq!(rig.told(), [room(), ready(7)]);
+    assert_eq!(rig.reported(), [room(), ready(7)]);
 }
 
 #[test]
@@ -208,9 +215,9 @@ fn a_turn_ends_with_its_work_and_the_hosts_packets_come_before_the_next() {
         let sent = rig.turn();
         assert!(sent >= 1, "the host's frame has left");
         rig.0.nic.flush(rig.0.now);
-        let told = rig.told();
-        assert!(segments(&told).contains(&(8, turns)));
-        let now = delivered(&told).len();
+        let reported = rig.reported();
+        assert!(segments(&reported).contains(&(8, turns)));
+        let now = delivered(&reported).len();
         assert!(now <= WORK as usize);
         got += now;
         turns += 1;
@@ -229,13 +236,13 @@ fn a_turn_ends_with_its_work_and_the_hosts_packets_come_before_the_next() {
 }
 
 #[test]
-fn a_reset_function_has_nothing_and_its_host_is_told_behind_all_else() {
+fn a_reset_function_has_nothing_and_its_host_is_notified_behind_all_else() {
     const BUFFERS: u32 = 8;
     let mut rig = Rig::new(config(), BUFFERS);
     rig.hand_off(7);
     rig.begin(9);
     rig.run();
-    rig.told();
+    rig.reported();
     rig.segment(8, 0, b"told");
     for n in 0..3 {
         rig.segment(7, n * 4, b"lost");
@@ -247,10 +254,13 @@ fn a_reset_function_has_nothing_and_its_host_is_told_behind_all_else() {
     let id = rig.0.host.id;
     assert!(rig.0.nic.reset_function(id));
     assert_eq!(rig.run(), 0, "what was posted is gone");
-    let told = rig.told();
+    let reported = rig.reported();
     assert_eq!(
-        told,
-        [Told::Segment(8, 0, b"told".to_vec()), Told::Reset(1)]
+        reported,
+        [
+            Reported::Segment(8, 0, b"told".to_vec()),
+            Reported::Reset(1)
+        ]
     );
     assert_eq!(rig.counters().toe_connections, 0);
     // All flows are the host's, and all buffers are there.
@@ -259,7 +269,7 @@ fn a_reset_function_has_nothing_and_its_host_is_told_behind_all_else() {
             rig.segment(port, n, b"x");
         }
         rig.run();
-        let got: Vec<u16> = segments(&rig.told())
+        let got: Vec<u16> = segments(&rig.reported())
             .iter()
             .map(|(port, _)| *port)
             .collect();
@@ -268,5 +278,5 @@ fn a_reset_function_has_nothing_and_its_host_is_told_behind_all_else() {
     rig.hand_off(7);
     rig.segment(7, 0, b"data");
     rig.run();
-    assert_eq!(delivered(&rig.told()), [4]);
+    assert_eq!(delivered(&rig.reported()), [4]);
 }

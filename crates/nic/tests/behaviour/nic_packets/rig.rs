@@ -19,7 +19,7 @@ pub struct Rig(pub bare::Rig);
 
 /// What the host finds on its receive ring.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum Reported {
     Event(ToeEvent),
     /// A segment: its port at the peer, its position in the peer's stream, and its payload.
     Segment(u16, u32, Vec<u8>),
@@ -107,11 +107,11 @@ impl Rig {
     pub fn hand_off(&mut self, port: u16) {
         self.begin(port);
         self.run();
-        assert!(self.told().contains(&ready(port)));
+        assert!(self.reported().contains(&ready(port)));
         self.offer(port);
         self.run();
         let accepted = ToeEvent::Accepted { toe: toe(port) };
-        assert!(self.told().contains(&Told::Event(accepted)));
+        assert!(self.reported().contains(&Reported::Event(accepted)));
     }
 
     /// One turn; gives the frames that were sent.
@@ -141,22 +141,22 @@ impl Rig {
         sent
     }
 
-    /// What the host was told, in order. Buffers go back.
-    pub fn told(&mut self) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// What was reported to the host, in order. Buffers go back.
+    pub fn reported(&mut self) -> Vec<Reported> {
+        let mut reported = Vec::new();
         while let Some(descriptor) = self.0.host.pop(0) {
-            told.push(match descriptor {
+            reported.push(match descriptor {
                 RecvDescriptor::Packet(packet) => self.take(&packet),
-                RecvDescriptor::Toe(event) => Told::Event(event),
-                RecvDescriptor::Reset { epoch } => Told::Reset(epoch),
+                RecvDescriptor::Toe(event) => Reported::Event(event),
+                RecvDescriptor::Reset { epoch } => Reported::Reset(epoch),
                 other => panic!("{other:?}"),
             });
         }
         self.publish();
-        told
+        reported
     }
 
-    fn take(&mut self, packet: &Packet) -> Told {
+    fn take(&mut self, packet: &Packet) -> Reported {
         let taken = self.0.host.read(RecvDescriptor::Packet(*packet));
         let delivered = taken.expect("a packet");
         self.0.host.fill(1, 0);
@@ -164,12 +164,12 @@ impl Rig {
         assert!(packet.segments > 1 || parsed.verify_checksums(&delivered.bytes));
         let at = (THEIRS + 1).distance_to(parsed.tcp.seq);
         let port = parsed.flow.src.1;
-        Told::Segment(port, at, parsed.payload(&delivered.bytes).to_vec())
+        Reported::Segment(port, at, parsed.payload(&delivered.bytes).to_vec())
     }
 }
 
-pub fn ready(port: u16) -> Told {
-    Told::Event(ToeEvent::Ready { toe: toe(port) })
+pub fn ready(port: u16) -> Reported {
+    Reported::Event(ToeEvent::Ready { toe: toe(port) })
 }
 
 /// The connection with the peer at this port.

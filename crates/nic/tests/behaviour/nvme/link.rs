@@ -81,7 +81,7 @@ impl Link {
         let sent = self.sender.sent;
         let (range, mss) = match action {
             Action::New { bytes, mss } => {
-                // Nobody sends data that was not asked for.
+                // Data that was not asked for is not sent.
                 let end = self
                     .stream
                     .batches

@@ -17,7 +17,7 @@ pub struct Io {
     pub len: u32,
     /// Bytes of each PDU but the last.
     pub pdu: u32,
-    /// Pieces that the receiver's buffer is scattered over; 0 if it maps none.
+    /// Pieces that the receiver's buffer is scattered over; 0 if it maps no buffer.
     pub pieces: u32,
 }
 

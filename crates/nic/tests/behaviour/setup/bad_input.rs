@@ -1,4 +1,4 @@
-//! SYNs that a cookie can't serve, and cookies that are none.
+//! SYNs that a cookie can't serve, and wrong cookies.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use testkit::fixtures::nvme;
 use wire::SeqNum;
 use wire::tcp::{Flags, Timestamps};
 
-use super::rig::{Rig, Told, ack, flow, frame, mac, options, syn, to_host};
+use super::rig::{Reported, Rig, ack, flow, frame, mac, options, syn, to_host};
 use nic::ring::accel::ListenRuleId;
 use nic::ring::{ContextId, SendDescriptor};
 
 /// The host gets a frame as it came, and the NIC says nothing.
 fn goes_up(rig: &mut Rig, host: usize, bytes: &[u8]) {
     rig.receive(bytes);
-    assert_eq!(rig.told(host), [Told::Packet(bytes.to_vec())]);
+    assert_eq!(rig.reported(host), [Reported::Packet(bytes.to_vec())]);
     assert_eq!(rig.sent(), Vec::<Vec<u8>>::new());
 }
 
@@ -79,7 +79,7 @@ fn a_syn_of_a_flow_with_a_context_is_the_hosts() {
         layers: &Layers::of(&nvme(Role::Host, true, true)),
     };
     rig.post(0, &create);
-    assert_eq!(rig.told(0), []);
+    assert_eq!(rig.reported(0), []);
     goes_up(&mut rig, 0, &to_host(&known, &syn(&known), &[]));
     rig.shake(&other);
     assert_eq!(rig.nic.counters().accel_syns, 1);
@@ -122,7 +122,7 @@ fn a_cookie_of_one_function_is_none_of_another() {
     let ack = ack(&syn, &answer);
     goes_up(&mut rig, 1, &frame(mac(1), &flow, &ack, b"data"));
     rig.receive(&to_host(&flow, &ack, b"data"));
-    assert_eq!(rig.told(0).len(), 2);
+    assert_eq!(rig.reported(0).len(), 2);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_cookie_expires() {
     let bytes = to_host(&flow, &ack(&syn, &answer), b"data");
     rig.wait(Duration::from_secs(127));
     rig.receive(&bytes);
-    assert_eq!(rig.told(0).len(), 2);
+    assert_eq!(rig.reported(0).len(), 2);
     rig.wait(Duration::from_secs(1));
     goes_up(&mut rig, 0, &bytes);
 }
@@ -210,13 +210,13 @@ proptest! {
         header.options.timestamps = stamps.map(|(val, echo)| Timestamps { val, echo });
         let bytes = to_host(&flow, &header, &payload);
         rig.receive(&bytes);
-        let (sent, told) = (rig.sent(), rig.told(0));
+        let (sent, reported) = (rig.sent(), rig.reported(0));
         let not_answered = Flags::ACK | Flags::RST | Flags::FIN | Flags::URG;
         let plain = header.flags.contains(Flags::SYN) && !header.flags.intersects(not_answered);
         if plain && stamps.is_some() && payload.is_empty() {
-            prop_assert_eq!((sent.len(), told.len()), (1, 0));
+            prop_assert_eq!((sent.len(), reported.len()), (1, 0));
         } else {
-            prop_assert_eq!((sent.len(), told), (0, vec![Told::Packet(bytes)]));
+            prop_assert_eq!((sent.len(), reported), (0, vec![Reported::Packet(bytes)]));
         }
     }
 }

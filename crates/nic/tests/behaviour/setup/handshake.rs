@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use wire::SeqNum;
 use wire::tcp::{Flags, Options, Timestamps};
 
-use super::rig::{Rig, Told, ack, flow, options, parse, syn, to_host};
+use super::rig::{Reported, Rig, ack, flow, options, parse, syn, to_host};
 use nic::FrameMeta;
 use nic::ring::accel::{Established, ListenRuleId, ListenerOptions};
 
@@ -17,15 +17,19 @@ fn a_connection_is_handed_up_with_its_first_data() {
         let mut rig = Rig::listening(options());
         let flow = flow(v6, 5000);
         let (syn, answer) = rig.shake(&flow);
-        assert_eq!(rig.told(0), [], "nobody hears of a half-open connection");
+        assert_eq!(
+            rig.reported(0),
+            [],
+            "nobody hears of a half-open connection"
+        );
         rig.wait(Duration::from_millis(30));
         let mut data = ack(&syn, &answer);
         data.flags |= Flags::PSH;
         let request = to_host(&flow, &data, b"GET / HTTP/1.1");
         rig.receive(&request);
-        let told = rig.told(0);
-        let [Told::Established(established), Told::Packet(packet)] = &told[..] else {
-            panic!("{told:?}")
+        let reported = rig.reported(0);
+        let [Reported::Established(established), Reported::Packet(packet)] = &reported[..] else {
+            panic!("{reported:?}")
         };
         let expected = Established {
             rule: ListenRuleId(u16::from(v6)),
@@ -50,23 +54,26 @@ fn a_pure_ack_opens_a_connection_unless_its_listener_waits_for_data() {
         let (syn, answer) = rig.shake(&flow);
         let pure = ack(&syn, &answer);
         rig.receive(&to_host(&flow, &pure, &[]));
-        assert_eq!(rig.told(0).len(), if defer { 0 } else { 2 });
+        assert_eq!(rig.reported(0).len(), if defer { 0 } else { 2 });
         assert_eq!(rig.nic.counters().accel_acks_deferred, u64::from(defer));
         // The first data, or FIN, brings the cookie too; and again if it is sent again.
         for _ in 0..2 {
             rig.receive(&to_host(&flow, &pure, b"x"));
-            let told = rig.told(0);
-            assert!(matches!(told[..], [Told::Established(_), Told::Packet(_)]));
+            let reported = rig.reported(0);
+            assert!(matches!(
+                reported[..],
+                [Reported::Established(_), Reported::Packet(_)]
+            ));
         }
         let mut fin = pure;
         fin.flags |= Flags::FIN;
         rig.receive(&to_host(&flow, &fin, &[]));
-        assert_eq!(rig.told(0).len(), 2);
+        assert_eq!(rig.reported(0).len(), 2);
         // What comes later does not, and is passed up as ever.
         let mut later = pure;
         later.seq += 1;
         rig.receive(&to_host(&flow, &later, b"y"));
-        assert!(matches!(rig.told(0)[..], [Told::Packet(_)]));
+        assert!(matches!(rig.reported(0)[..], [Reported::Packet(_)]));
     }
 }
 
@@ -84,16 +91,16 @@ fn packets_keep_their_order_around_one_that_opens_a_connection() {
         rig.nic.handle_frame(rig.now, &frame, FrameMeta::default());
     }
     rig.nic.flush(rig.now);
-    let told = rig.told(0);
+    let reported = rig.reported(0);
     let [
-        Told::Established(_),
-        Told::Packet(a),
-        Told::Packet(b),
-        Told::Established(_),
-        Told::Packet(c),
-    ] = &told[..]
+        Reported::Established(_),
+        Reported::Packet(a),
+        Reported::Packet(b),
+        Reported::Established(_),
+        Reported::Packet(c),
+    ] = &reported[..]
     else {
-        panic!("{told:?}")
+        panic!("{reported:?}")
     };
     let seqs = [a, b, c].map(|frame| parse(frame).tcp.seq);
     assert_eq!(seqs, [first.seq, second.seq, first.seq]);
@@ -148,9 +155,9 @@ proptest! {
         prop_assert_eq!(answer.options.timestamps.unwrap().echo, val);
         rig.wait(Duration::from_millis(later));
         rig.receive(&to_host(&flow, &ack(&syn, &answer), b"data"));
-        let told = rig.told(0);
-        let Told::Established(established) = &told[0] else {
-            panic!("{told:?}")
+        let reported = rig.reported(0);
+        let Reported::Established(established) = &reported[0] else {
+            panic!("{reported:?}")
         };
         prop_assert!(established.mss <= mss.unwrap_or(536).max(536));
         prop_assert_eq!(established.window_scale, scale.filter(|_| both.0));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wire::tcp::Flags;
 
-use super::rig::{Rig, Told, ack, flow, options, syn, to_host};
+use super::rig::{Reported, Rig, ack, flow, options, syn, to_host};
 use nic::ring::accel::{ListenRuleId, ListenerOptions};
 use nic::ring::{ErrorCode, SendDescriptor};
 
@@ -35,14 +35,14 @@ fn with_a_full_backlog_syns_are_dropped_until_the_host_gives_credit() {
     for port in 1..=2 {
         let data = connect(&mut rig, port);
         rig.receive(&data);
-        assert_eq!(rig.told(0).len(), 2);
+        assert_eq!(rig.reported(0).len(), 2);
     }
     assert!(!is_answered(&mut rig, 3));
-    assert_eq!(rig.told(0), [], "nor does the host hear of it");
+    assert_eq!(rig.reported(0), [], "nor does the host hear of it");
     assert_eq!(rig.nic.counters().accel_syns_backlog, 1);
-    // Who has had an answer is told of: only the host knows whether it has room.
+    // A peer that has had an answer is reported: only the host knows whether it has room.
     rig.receive(&late);
-    assert_eq!(rig.told(0).len(), 2);
+    assert_eq!(rig.reported(0).len(), 2);
     let credit = |rule, credits| SendDescriptor::ListenerCredit {
         rule: ListenRuleId(rule),
         credits,
@@ -52,7 +52,10 @@ fn with_a_full_backlog_syns_are_dropped_until_the_host_gives_credit() {
     rig.post(0, &credit(0, 1));
     assert!(is_answered(&mut rig, 3));
     rig.post(0, &credit(5, 1));
-    assert_eq!(rig.told(0), [Told::Refused(ErrorCode::NoListener, 5)]);
+    assert_eq!(
+        rig.reported(0),
+        [Reported::Refused(ErrorCode::NoListener, 5)]
+    );
 }
 
 #[test]
@@ -71,10 +74,10 @@ fn a_connection_that_the_host_has_no_room_to_hear_of_costs_no_credit() {
     }
     rig.receive(&data);
     assert_eq!(rig.nic.counters().accel_established, 0);
-    assert_eq!(rig.told(0).len(), 64);
+    assert_eq!(rig.reported(0).len(), 64);
     assert!(is_answered(&mut rig, 2));
     rig.receive(&data);
-    assert_eq!(rig.told(0).len(), 2);
+    assert_eq!(rig.reported(0).len(), 2);
     assert!(!is_answered(&mut rig, 2));
 }
 
@@ -84,7 +87,7 @@ fn beyond_the_budget_syns_are_the_hosts() {
     rig.listen(0, 0, ALL, options());
     let answered = |rig: &mut Rig| (0..5).filter(|port| is_answered(rig, 100 + port)).count();
     assert_eq!(answered(&mut rig), 1);
-    assert_eq!(rig.told(0).len(), 4);
+    assert_eq!(rig.reported(0).len(), 4);
     rig.wait(Duration::from_millis(100));
     assert_eq!(answered(&mut rig), 1);
     assert_eq!(rig.nic.counters().accel_syns_over_budget, 8);
@@ -104,7 +107,7 @@ fn answers_that_find_no_memory_are_lost() {
     assert_eq!(counters.accel_syn_acks, sent);
     assert_eq!(counters.accel_egress_full, 100 - sent);
     assert_eq!(counters.accel_tx_packets, sent);
-    assert_eq!(rig.told(0), []);
+    assert_eq!(rig.reported(0), []);
 }
 
 #[test]
@@ -115,11 +118,11 @@ fn bad_rules_are_refused() {
     let rule = ListenRuleId(9);
     rig.post(0, &SendDescriptor::RemoveListener { rule });
     assert_eq!(
-        rig.told(0),
+        rig.reported(0),
         [
-            Told::Refused(ErrorCode::ListenerExists, 1),
-            Told::Refused(ErrorCode::TableFull, 256),
-            Told::Refused(ErrorCode::NoListener, 9),
+            Reported::Refused(ErrorCode::ListenerExists, 1),
+            Reported::Refused(ErrorCode::TableFull, 256),
+            Reported::Refused(ErrorCode::NoListener, 9),
         ]
     );
 }

@@ -21,9 +21,9 @@ pub struct Rig {
     pub hosts: Vec<BareHost>,
 }
 
-/// What a host was told.
+/// What was reported to a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum Reported {
     Established(Established),
     Packet(Vec<u8>),
     Refused(ErrorCode, u32),
@@ -111,27 +111,29 @@ impl Rig {
         frames
     }
 
-    /// What a host has been told; its buffers go back to the NIC.
-    pub fn told(&mut self, host: usize) -> Vec<Told> {
+    /// What was reported to a host; its buffers go back to the NIC.
+    pub fn reported(&mut self, host: usize) -> Vec<Reported> {
         let host = &mut self.hosts[host];
-        let told = host
+        let reported = host
             .take()
             .into_iter()
             .filter_map(|descriptor| match descriptor {
-                RecvDescriptor::Established(established) => Some(Told::Established(established)),
+                RecvDescriptor::Established(established) => {
+                    Some(Reported::Established(established))
+                }
                 RecvDescriptor::Packet(_) => {
                     let packet = host.read(descriptor).expect("a packet");
-                    Some(Told::Packet(packet.bytes))
+                    Some(Reported::Packet(packet.bytes))
                 }
                 RecvDescriptor::Completion { error, tcpsn, .. } => {
-                    Some(Told::Refused(error, tcpsn.0))
+                    Some(Reported::Refused(error, tcpsn.0))
                 }
                 RecvDescriptor::AccelRoom(_) => None,
                 other => panic!("{other:?}"),
             });
-        let told = told.collect();
+        let reported = reported.collect();
         host.fill(64, 0);
-        told
+        reported
     }
 
     /// A peer's SYN, and the NIC's answer to it.

@@ -12,8 +12,8 @@ use super::rig::{A, ACK, B, FIN, RST, Rig, SPLICE, SYN, side, splice};
 
 const LINGER: Duration = Duration::from_secs(2);
 
-pub fn ended(told: &[RecvDescriptor]) -> SpliceEnded {
-    match told.first() {
+pub fn ended(reported: &[RecvDescriptor]) -> SpliceEnded {
+    match reported.first() {
         Some(RecvDescriptor::SpliceEnded(ended)) => *ended,
         other => panic!("{other:?}"),
     }
@@ -37,18 +37,18 @@ pub fn finish(rig: &mut Rig) {
 fn both_fins_end_it_after_a_rest() {
     let mut rig = Rig::new();
     finish(&mut rig);
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
     // The last ACK was lost: the FIN comes again, and so does its answer.
     let again = rig.segment(B, 3, 3, FIN, b"");
     let left = rig.frame(&again);
     rig.one(A, &left).is(3, 3, FIN, b"");
     rig.pass(LINGER / 2);
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
     rig.pass(LINGER);
-    let told = rig.told();
-    assert_eq!(told.len(), 1);
+    let reported = rig.reported();
+    assert_eq!(reported.len(), 1);
     assert_eq!(
-        ended(&told),
+        ended(&reported),
         SpliceEnded {
             splice: SPLICE,
             reason: SpliceEnd::Finished,
@@ -59,7 +59,7 @@ fn both_fins_end_it_after_a_rest() {
     // The flow is the host's again.
     let segment = rig.segment(A, 3, 4, ACK, b"");
     assert_eq!(rig.frame(&segment), Vec::<Vec<u8>>::new());
-    assert!(matches!(rig.told()[..], [RecvDescriptor::Packet(_)]));
+    assert!(matches!(rig.reported()[..], [RecvDescriptor::Packet(_)]));
     assert_eq!(rig.counters().accel_splices_finished, 1);
 }
 
@@ -73,20 +73,20 @@ fn half_a_close_ends_nothing() {
         rig.bring(A, 5, n + 1, ACK, b"");
         rig.pass(Duration::from_secs(60));
     }
-    assert_eq!(rig.told(), []);
-    // What lies beyond an acknowledged FIN is none of the stream's.
+    assert_eq!(rig.reported(), []);
+    // What lies beyond an acknowledged FIN is not of the stream.
     rig.answered(A, 5, 100, ACK, b"more").is(100, 5, ACK, b"");
 }
 
 #[test]
-fn a_fin_that_nobody_acknowledges_ends_nothing() {
+fn a_fin_that_is_not_acknowledged_ends_nothing() {
     let mut rig = Rig::new();
     for from in [A, B] {
         rig.bring(from, 0, 0, FIN, b"");
     }
     rig.bring(A, 1, 1, ACK, b"");
     rig.pass(10 * LINGER);
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
 }
 
 /// The ACK of the last FIN is lost until its sender's TIME-WAIT is over.
@@ -98,7 +98,7 @@ fn a_reset_that_answers_the_last_fin_finishes_it() {
     rig.pass(Duration::from_secs(60));
     rig.bring(B, 0, 3, FIN, b"fro");
     rig.bring(A, 3, 0, RST, b"");
-    let ended = ended(&rig.told());
+    let ended = ended(&rig.reported());
     assert_eq!((ended.reason, ended.bytes), (SpliceEnd::Finished, [2, 3]));
 }
 
@@ -108,7 +108,10 @@ fn a_reset_before_the_other_fin_is_one() {
     rig.bring(A, 0, 0, FIN, b"to");
     rig.bring(B, 0, 3, ACK, b"fro");
     rig.bring(A, 3, 0, RST, b"");
-    assert_eq!(ended(&rig.told()).reason, SpliceEnd::Reset { by: side(A) });
+    assert_eq!(
+        ended(&rig.reported()).reason,
+        SpliceEnd::Reset { by: side(A) }
+    );
 }
 
 #[test]
@@ -122,9 +125,9 @@ fn a_reset_ends_it_for_both() {
             let left = rig.frame(&reset);
             let left = rig.one(1 - from, &left);
             assert_eq!((left.seq, left.flags), (at, RST));
-            let told = rig.told();
-            assert_eq!(told.len(), 1);
-            assert_eq!(ended(&told).reason, SpliceEnd::Reset { by: side(from) });
+            let reported = rig.reported();
+            assert_eq!(reported.len(), 1);
+            assert_eq!(ended(&reported).reason, SpliceEnd::Reset { by: side(from) });
         }
     }
 }
@@ -137,15 +140,15 @@ fn silence_ends_it_with_its_state() {
     for n in 0..4 {
         rig.pass(Duration::from_millis(4_000));
         rig.bring([A, B][n % 2], 0, 0, ACK, b"");
-        assert_eq!(rig.told(), []);
+        assert_eq!(rig.reported(), []);
     }
     rig.pass(Duration::from_millis(4_900));
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
     rig.pass(Duration::from_millis(400));
-    let told = rig.told();
-    assert_eq!(ended(&told).reason, SpliceEnd::Idle);
+    let reported = rig.reported();
+    assert_eq!(ended(&reported).reason, SpliceEnd::Idle);
     assert!(matches!(
-        told[1..],
+        reported[1..],
         [
             RecvDescriptor::SpliceState(_),
             RecvDescriptor::SpliceState(_)
@@ -165,9 +168,9 @@ fn a_new_connection_between_the_same_ends_goes_to_the_host() {
     };
     let syn = rig.segment_with(A, (77, 0), SYN, 1000, newer, b"");
     assert!(rig.frame(&syn).is_empty());
-    let told = rig.told();
-    assert_eq!(ended(&told).reason, SpliceEnd::Finished);
-    assert!(matches!(told[1..], [RecvDescriptor::Packet(_)]));
+    let reported = rig.reported();
+    assert_eq!(ended(&reported).reason, SpliceEnd::Finished);
+    assert!(matches!(reported[1..], [RecvDescriptor::Packet(_)]));
 }
 
 #[test]
@@ -187,13 +190,13 @@ fn a_full_table_lets_the_oldest_finished_one_go() {
         finish(&mut rig);
         rig.pass(LINGER / 4);
     }
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
     rig.post(&SendDescriptor::Splice(&numbers[2]));
-    let told = rig.told();
-    assert_eq!(ended(&told).splice, numbers[0].splice);
-    assert_eq!(ended(&told).reason, SpliceEnd::Finished);
+    let reported = rig.reported();
+    assert_eq!(ended(&reported).splice, numbers[0].splice);
+    assert_eq!(ended(&reported).reason, SpliceEnd::Finished);
     rig.post(&SendDescriptor::Splice(&numbers[3]));
-    assert_eq!(ended(&rig.told()).splice, numbers[1].splice);
+    assert_eq!(ended(&rig.reported()).splice, numbers[1].splice);
     assert_eq!(rig.counters().accel_splices, 4);
 }
 
@@ -215,21 +218,21 @@ fn an_end_waits_for_room_in_the_hosts_ring() {
     rig.bring(A, 0, 0, RST, b"");
     // Until the host knows, the flow is not its own.
     assert!(rig.bring(B, 0, 0, ACK, b"").is_empty());
-    let first = rig.told();
-    let packets = |told: &[RecvDescriptor]| {
-        let is_packet = |told: &&RecvDescriptor| matches!(told, RecvDescriptor::Packet(_));
-        told.iter().filter(is_packet).count()
+    let first = rig.reported();
+    let packets = |reported: &[RecvDescriptor]| {
+        let is_packet = |reported: &&RecvDescriptor| matches!(reported, RecvDescriptor::Packet(_));
+        reported.iter().filter(is_packet).count()
     };
     assert!(packets(&first) > 10);
     assert!(
         !first
             .iter()
-            .any(|told| matches!(told, RecvDescriptor::SpliceEnded(_)))
+            .any(|reported| matches!(reported, RecvDescriptor::SpliceEnded(_)))
     );
-    let rest = rig.told();
+    let rest = rig.reported();
     let all = [first, rest].concat();
     let ends = all
         .iter()
-        .filter(|told| matches!(told, RecvDescriptor::SpliceEnded(_)));
+        .filter(|reported| matches!(reported, RecvDescriptor::SpliceEnded(_)));
     assert_eq!(ends.count(), 1);
 }

@@ -31,7 +31,7 @@ fn a_reset_inside_of_the_window_is_challenged_now_and_then() {
     }
     rig.pass(Duration::from_millis(200));
     challenged(&mut rig, &reset);
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
     assert_eq!(rig.counters().accel_splice_challenges, 2);
 }
 
@@ -41,7 +41,7 @@ fn a_reset_outside_of_the_window_is_nothing() {
     for seq in [WINDOW + 1, u32::MAX, 1 << 31, u32::MAX - WINDOW] {
         assert!(rig.bring(A, seq, 0, RST, b"").is_empty());
     }
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_syn_is_challenged() {
     rig.pass(Duration::from_secs(1));
     let syn_ack = rig.segment(A, 0, 0, SYN.union(ACK), b"");
     challenged(&mut rig, &syn_ack);
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
 }
 
 #[test]
@@ -139,7 +139,7 @@ proptest! {
                 }
             }
         }
-        prop_assert_eq!(rig.told().iter().filter(|told| !matches!(told, nic::ring::RecvDescriptor::Packet(_))).count(), 0);
+        prop_assert_eq!(rig.reported().iter().filter(|reported| !matches!(reported, nic::ring::RecvDescriptor::Packet(_))).count(), 0);
         // It goes on.
         let data = rig.segment(A, acked[A], acked[B], ACK, b"on");
         let left = rig.frame(&data);

@@ -30,7 +30,7 @@ fn probes_and_repetitions_pass() {
     // A probe of the window that was announced at first.
     let edge = 128 << 10;
     rig.forwarded(A, edge, 0, ACK, b"p").is(edge, 0, ACK, b"p");
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn put_back(rig: &mut Rig, frame: &[u8], gso_size: u16) -> Vec<Vec<u8>> {
     rig.post(&SendDescriptor::Reinject { frame, gso_size })
 }
 
-/// What the host puts back may have been merged from several packets, with a checksum that is none's.
+/// What the host puts back may have been merged from several packets, with a checksum that is of no packet.
 #[test]
 fn a_merged_frame_that_is_put_back_is_cut_again() {
     let mut rig = Rig::new();

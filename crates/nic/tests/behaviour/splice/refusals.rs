@@ -1,4 +1,4 @@
-//! Splices that are not made: the host is told why, and owns both connections still.
+//! Splices that are not made: a completion says why, and owns both connections still.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ fn refused(rig: &mut Rig, splice: &Splice, why: ErrorCode) {
         rig.post(&SendDescriptor::Splice(splice)),
         Vec::<Vec<u8>>::new()
     );
-    let told = rig.told();
-    let [RecvDescriptor::Completion { tcpsn, error, .. }] = told[..] else {
-        panic!("{told:?}");
+    let reported = rig.reported();
+    let [RecvDescriptor::Completion { tcpsn, error, .. }] = reported[..] else {
+        panic!("{reported:?}");
     };
     assert_eq!((tcpsn, error), (SeqNum(splice.splice.0), why));
 }
@@ -55,7 +55,7 @@ fn connections_that_differ_in_what_cannot_be_translated() {
     let mut one = splice();
     one.b.sack = false;
     rig.post(&SendDescriptor::Splice(&one));
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
 }
 
 #[test]
@@ -79,14 +79,14 @@ fn numbers_and_flows_that_are_in_use() {
     same_flow.a.flow = splice().b.flow;
     refused(&mut rig, &same_flow, ErrorCode::FlowExists);
     rig.post(&SendDescriptor::Splice(&same_number));
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
 }
 
 /// The NIC does not sleep until the wire or the host wakes it while it has something to tell.
 #[test]
-fn an_end_that_waits_for_room_in_the_receive_ring_is_told_in_a_moment() {
+fn an_end_that_waits_for_room_in_the_receive_ring_is_reported_in_a_moment() {
     let mut rig = Rig::new();
-    rig.told();
+    rig.reported();
     for _ in 0..rig.bare.host.config.receive_entries {
         rig.post(&SendDescriptor::Unsplice {
             splice: SpliceId(99),
@@ -94,7 +94,7 @@ fn an_end_that_waits_for_room_in_the_receive_ring_is_told_in_a_moment() {
     }
     let reset = rig.segment(A, 0, 0, RST, b"");
     assert_eq!(rig.frame(&reset).len(), 1);
-    let refusals = rig.told();
+    let refusals = rig.reported();
     assert_eq!(
         refusals.len(),
         rig.bare.host.config.receive_entries as usize
@@ -103,11 +103,11 @@ fn an_end_that_waits_for_room_in_the_receive_ring_is_told_in_a_moment() {
         .bare
         .nic
         .poll_timeout()
-        .expect("it has something to tell");
+        .expect("it has something to report");
     assert!(due <= rig.bare.now + Duration::from_millis(1));
     rig.bare.now = due;
-    let told = rig.told();
-    assert!(matches!(told[..], [RecvDescriptor::SpliceEnded(_)]));
+    let reported = rig.reported();
+    assert!(matches!(reported[..], [RecvDescriptor::SpliceEnded(_)]));
     assert_eq!(rig.bare.nic.poll_timeout(), None);
 }
 
@@ -134,11 +134,11 @@ fn a_functions_share_of_the_table() {
     finish(&mut rig);
     let lingers = rig.segment(B, 3, 3, FIN, b"");
     assert_eq!(rig.frame(&lingers).len(), 1);
-    // It is told at once that the one which lingers is over, and the new one is there.
+    // The end of the one that lingers is reported at once, and the new one is there.
     rig.post(&SendDescriptor::Splice(&other(2)));
-    let told = rig.told();
-    assert_eq!(told.len(), 1);
-    assert_eq!(ended(&told).reason, SpliceEnd::Finished);
+    let reported = rig.reported();
+    assert_eq!(reported.len(), 1);
+    assert_eq!(ended(&reported).reason, SpliceEnd::Finished);
     refused(&mut rig, &other(3), ErrorCode::TableFull);
     // What lingers of one does not make room for the other's in a full table.
     let mac = MacAddr([2, 0, 0, 0, 0, 7]);
@@ -156,13 +156,13 @@ fn a_functions_share_of_the_table() {
     let _ = neighbour.queues[0].publish();
     assert!(rig.transmitted().is_empty());
     rig.bare.nic.flush(rig.bare.now);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(descriptor) = neighbour.queues[0].recv.pop() {
-        told.push(descriptor);
+        reported.push(descriptor);
     }
-    let refused = |told: &RecvDescriptor| {
+    let refused = |reported: &RecvDescriptor| {
         matches!(
-            told,
+            reported,
             RecvDescriptor::Completion {
                 error: ErrorCode::TableFull,
                 tcpsn: SeqNum(2),
@@ -171,16 +171,16 @@ fn a_functions_share_of_the_table() {
         )
     };
     assert_eq!(
-        told.iter().filter(|told| refused(told)).count(),
+        reported.iter().filter(|reported| refused(reported)).count(),
         1,
-        "{told:?}"
+        "{reported:?}"
     );
-    let room = told.iter().rev().find_map(|told| match told {
+    let room = reported.iter().rev().find_map(|reported| match reported {
         RecvDescriptor::AccelRoom(room) => Some(room.splices),
         _ => None,
     });
     assert_eq!(room, Some(0));
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn taking_back_what_is_not_there() {
     rig.post(&SendDescriptor::Unsplice {
         splice: SpliceId(6),
     });
-    let told = rig.told();
+    let reported = rig.reported();
     assert!(matches!(
-        told[..],
+        reported[..],
         [RecvDescriptor::Completion {
             error: ErrorCode::NoSplice,
             tcpsn: SeqNum(6),
@@ -215,9 +215,9 @@ fn a_function_splices_no_other_ones_connections() {
     let _ = neighbour.queues[0].publish();
     assert!(rig.transmitted().is_empty());
     rig.bare.nic.flush(rig.bare.now);
-    let told = neighbour.queues[0].recv.pop();
+    let reported = neighbour.queues[0].recv.pop();
     assert!(matches!(
-        told,
+        reported,
         Some(RecvDescriptor::Completion {
             error: ErrorCode::NoSplice,
             ..

@@ -69,7 +69,7 @@ prop_compose! {
     }
 }
 
-/// A peer that has agreed to SACK and is sent none finds losses by time-outs only.
+/// A peer that has agreed to SACK and gets no SACK blocks finds losses by time-outs only.
 const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// Both peers have got all bytes and the end, and have closed in order.
@@ -121,7 +121,7 @@ proptest! {
         world.run(LIMIT);
         let other = &world.peers[1 - side];
         let was_closed = !world.aborted;
-        // Whoever sends nothing does not learn of a RST that is lost.
+        // A peer that sends nothing does not learn of a RST that is lost.
         let waits = plan.link.loss + plan.corrupt > 0.0
             && other.connection.snd_una() == other.connection.snd_nxt();
         prop_assert!(other.is_over() || waits, "{:#?}", other.connection.info(world.now));

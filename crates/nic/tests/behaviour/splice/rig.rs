@@ -152,11 +152,11 @@ impl Rig {
         drain(&mut self.bare.nic, self.bare.now)
     }
 
-    /// What the host finds, but for the room that it is told of.
-    pub fn told(&mut self) -> Vec<RecvDescriptor> {
-        let mut told = self.bare.flush();
-        told.retain(|descriptor| !matches!(descriptor, RecvDescriptor::AccelRoom(_)));
-        told
+    /// What the host finds, but for reports of room.
+    pub fn reported(&mut self) -> Vec<RecvDescriptor> {
+        let mut reported = self.bare.flush();
+        reported.retain(|descriptor| !matches!(descriptor, RecvDescriptor::AccelRoom(_)));
+        reported
     }
 
     /// Lets time pass, with the device called as it wants to be.

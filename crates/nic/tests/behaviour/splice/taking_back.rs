@@ -14,14 +14,14 @@ const UNSPLICE: SendDescriptor<'static> = SendDescriptor::Unsplice { splice: SPL
 
 /// Both legs' states, which follow the end.
 #[track_caller]
-fn states(told: &[RecvDescriptor]) -> [LegState; 2] {
-    assert_eq!(ended(told).reason, SpliceEnd::TakenBack);
+fn states(reported: &[RecvDescriptor]) -> [LegState; 2] {
+    assert_eq!(ended(reported).reason, SpliceEnd::TakenBack);
     let [
         RecvDescriptor::SpliceState(a),
         RecvDescriptor::SpliceState(b),
-    ] = told[1..]
+    ] = reported[1..]
     else {
-        panic!("{told:?}");
+        panic!("{reported:?}");
     };
     assert_eq!((a.side, b.side), (side(A), side(B)));
     [a.state, b.state]
@@ -31,7 +31,7 @@ fn states(told: &[RecvDescriptor]) -> [LegState; 2] {
 fn a_drained_one_comes_back_at_once_as_it_was() {
     let mut rig = Rig::new();
     assert!(rig.post(&UNSPLICE).is_empty());
-    let states = states(&rig.told());
+    let states = states(&rig.reported());
     for (side, state) in states.into_iter().enumerate() {
         let leg = rig.leg(side);
         let expected = LegState {
@@ -48,7 +48,7 @@ fn a_drained_one_comes_back_at_once_as_it_was() {
     }
     // The flows are the host's.
     assert!(rig.bring(A, 0, 0, ACK, b"x").is_empty());
-    assert!(matches!(rig.told()[..], [RecvDescriptor::Packet(_)]));
+    assert!(matches!(rig.reported()[..], [RecvDescriptor::Packet(_)]));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn what_was_forwarded_is_waited_for_and_what_is_new_is_not_forwarded() {
     let data = rig.segment(A, 0, 0, ACK, b"forwarded");
     rig.frame(&data);
     assert!(rig.post(&UNSPLICE).is_empty());
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
     // Sent again: passes. New behind it: cut off, and the host gets it.
     let left = rig.frame(&data);
     rig.one(B, &left).is(0, 0, ACK, b"forwarded");
@@ -69,14 +69,17 @@ fn what_was_forwarded_is_waited_for_and_what_is_new_is_not_forwarded() {
     let new = rig.segment(B, 0, 4, ACK, b"answer");
     let left = rig.frame(&new);
     rig.one(A, &left).is(0, 4, ACK, b"");
-    let told = rig.told();
-    let is_packet = |told: &RecvDescriptor| matches!(told, RecvDescriptor::Packet(_));
-    assert!(told.len() == 3 && told.iter().all(is_packet), "{told:?}");
+    let reported = rig.reported();
+    let is_packet = |reported: &RecvDescriptor| matches!(reported, RecvDescriptor::Packet(_));
+    assert!(
+        reported.len() == 3 && reported.iter().all(is_packet),
+        "{reported:?}"
+    );
 
     rig.forwarded(B, 0, 9, ACK, b"").is(0, 9, ACK, b"");
-    let told = rig.told();
-    assert_eq!(ended(&told).bytes, [9, 0]);
-    let [a, b] = states(&told);
+    let reported = rig.reported();
+    assert_eq!(ended(&reported).bytes, [9, 0]);
+    let [a, b] = states(&reported);
     assert_eq!(a.rcv_nxt, rig.leg(A).rcv_nxt + 9);
     assert_eq!(b.snd_una, rig.leg(B).snd_nxt + 9);
     assert_eq!(b.snd_nxt, b.snd_una);
@@ -84,7 +87,7 @@ fn what_was_forwarded_is_waited_for_and_what_is_new_is_not_forwarded() {
     assert!(!a.fin_received && !b.fin_sent);
     // The new data comes again, to the host.
     assert!(rig.frame(&new).is_empty());
-    assert!(matches!(rig.told()[..], [RecvDescriptor::Packet(_)]));
+    assert!(matches!(rig.reported()[..], [RecvDescriptor::Packet(_)]));
 }
 
 #[test]
@@ -92,9 +95,9 @@ fn half_closed_connections_come_back_half_closed() {
     let mut rig = Rig::new();
     rig.bring(A, 0, 0, FIN, b"last");
     rig.post(&UNSPLICE);
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
     rig.bring(B, 0, 5, ACK, b"");
-    let [a, b] = states(&rig.told());
+    let [a, b] = states(&rig.reported());
     assert!(a.fin_received && b.fin_sent && !a.fin_sent && !b.fin_received);
     assert_eq!(a.rcv_nxt, rig.leg(A).rcv_nxt + 5);
     assert_eq!(b.snd_nxt, rig.leg(B).snd_nxt + 5);
@@ -127,7 +130,7 @@ fn timestamps_go_on_where_the_peers_clocks_led() {
         })
     );
     rig.post(&UNSPLICE);
-    let [a, b] = states(&rig.told());
+    let [a, b] = states(&rig.reported());
     assert_eq!(
         a.timestamps,
         Some(TimestampState {
@@ -162,9 +165,9 @@ fn timestamps_of_what_is_not_forwarded_count_for_us_only() {
     let left = rig.frame(&new);
     let shown = rig.one(B, &left).parsed.tcp.options.timestamps;
     assert_eq!(shown.map(|timestamps| timestamps.val), Some(300 + 40));
-    rig.told();
+    rig.reported();
     rig.bring(B, 0, 1, ACK, b"");
-    let [a, b] = states(&rig.told());
+    let [a, b] = states(&rig.reported());
     let expected = |recent, value| Some(TimestampState { recent, value });
     assert_eq!(a.timestamps, expected(100, 900));
     assert_eq!(b.timestamps, expected(700, 340));
@@ -176,9 +179,9 @@ fn a_peer_that_is_silent_does_not_keep_it() {
     rig.bring(A, 0, 0, ACK, b"lost");
     rig.post(&UNSPLICE);
     rig.pass(Duration::from_secs(9));
-    assert_eq!(rig.told(), []);
+    assert_eq!(rig.reported(), []);
     rig.pass(Duration::from_secs(2));
-    let [_, b] = states(&rig.told());
+    let [_, b] = states(&rig.reported());
     assert_eq!(b.snd_una + 4, b.snd_nxt);
 }
 
@@ -188,9 +191,9 @@ fn a_reset_comes_before() {
     rig.bring(A, 0, 0, ACK, b"1234");
     rig.post(&UNSPLICE);
     rig.bring(A, 4, 0, RST, b"");
-    let told = rig.told();
-    assert_eq!(ended(&told).reason, SpliceEnd::Reset { by: side(A) });
-    assert_eq!(told.len(), 1);
+    let reported = rig.reported();
+    assert_eq!(ended(&reported).reason, SpliceEnd::Reset { by: side(A) });
+    assert_eq!(reported.len(), 1);
 }
 
 #[test]
@@ -199,8 +202,8 @@ fn windows_come_back_as_they_were_last_told() {
     rig.bring(B, 0, 0, ACK, b"12345678");
     rig.bring(A, 0, 8, ACK, b"");
     rig.post(&UNSPLICE);
-    let [a, b] = states(&rig.told());
-    // Fields of 1000, as the segments have them, on the legs that they came by; and as the others were told.
+    let [a, b] = states(&rig.reported());
+    // Fields of 1000, as the segments have them, on the legs that they came by; and as they were announced to the others.
     assert_eq!((a.peer_window, b.peer_window), (1000 << 2, 1000 << 7));
     assert_eq!(a.our_window, 128 << 10);
     assert_eq!(b.our_window, (128 << 10) - 8);

@@ -1,6 +1,6 @@
 //! Two peers, a NIC between them and its host, and links that lose, repeat, reorder and damage frames, in virtual time.
 //!
-//! The bytes of each peer's stream are a function of their position, so that nobody has to keep them.
+//! The bytes of each peer's stream are a function of their position, so that they need not be kept.
 
 use std::time::{Duration, Instant};
 
@@ -139,7 +139,7 @@ impl World {
         for frame in world.rig.post(&SendDescriptor::Splice(&splice)) {
             world.send(frame);
         }
-        assert_eq!(world.rig.told(), []);
+        assert_eq!(world.rig.reported(), []);
         world
     }
 
@@ -186,7 +186,7 @@ impl World {
             .min()
     }
 
-    /// Everyone does what there is to do now.
+    /// Peers, NIC and host do what is due now.
     fn settle(&mut self) {
         if let Some((side, at)) = self.plan.aborts
             && self.now >= self.start + at
@@ -226,15 +226,15 @@ impl World {
     /// What the NIC tells its host.
     fn listen(&mut self) {
         let mut states = Vec::new();
-        for told in self.rig.told() {
-            match told {
+        for reported in self.rig.reported() {
+            match reported {
                 RecvDescriptor::SpliceEnded(ended) => {
                     assert!(self.ended.is_none(), "ends once");
                     self.ended = Some(ended);
                 }
                 RecvDescriptor::SpliceState(state) => states.push(state),
                 RecvDescriptor::Packet(_) => {
-                    let taken = self.rig.bare.host.read(told).expect("a packet");
+                    let taken = self.rig.bare.host.read(reported).expect("a packet");
                     self.rig.bare.host.fill(1, 0);
                     self.host_takes(&taken.bytes);
                 }

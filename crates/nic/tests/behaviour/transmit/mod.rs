@@ -1,9 +1,9 @@
 //! The send side as a host sees it: descriptors in, frames and error completions out.
 
+mod borrowing;
 mod changing;
 mod driver;
 mod encryption;
-mod lending;
 mod nvme;
 mod nvme_refusals;
 mod pdus;

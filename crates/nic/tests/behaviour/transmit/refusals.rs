@@ -13,7 +13,7 @@ use nic::ring::{
 
 const HEADER_FLAGS: Flags = Flags::PSH;
 
-/// Posts a `Send` and gives what the host is told; nothing may reach the wire.
+/// Posts a `Send` and gives its error completion; nothing may reach the wire.
 fn refused(rig: &mut Rig, send: SendDescriptor<'_>) -> ErrorCode {
     let index = rig.post(&send);
     assert_eq!(rig.frames(), []);
@@ -131,7 +131,7 @@ fn contexts_are_checked_before_anything_leaves() {
     assert_eq!(refused(&mut rig, destroy(3)), ErrorCode::NoContext);
     rig.post(&destroy(1));
     assert_eq!(send_at(&mut rig, 50, 1), ErrorCode::NoContext);
-    // None of it has moved the context: the right packet still goes.
+    // The context was not moved: the right packet still goes.
     rig.send(SeqNum(50), 0, Some(CONTEXT), SendFlags::NONE, &payload);
     let segments = rig.segments();
     stream.check(&segments[0].0, &segments[0].1);
@@ -222,17 +222,17 @@ fn error_completions_wait_for_room_and_hold_the_ring_up_meanwhile() {
         }
         assert_eq!(rig.frames(), []);
     }
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         let errors = rig.host.errors().len();
         if errors == 0 {
             break;
         }
-        told += errors;
+        reported += errors;
         rig.frames();
     }
     assert!(posted > 256 + 64);
-    assert_eq!(told, posted, "each is told once");
+    assert_eq!(reported, posted, "each is reported once");
 }
 
 /// A host takes a descriptor that comes back without a refusal as carried out.
@@ -251,7 +251,7 @@ fn a_refused_descriptor_comes_back_when_its_host_is_told() {
     }
     assert_eq!(rig.host.queues[0].send.free(1), 0);
     // Room in the one makes room in the other, though no descriptor may be worked off.
-    let mut told = rig.host.errors().len();
+    let mut reported = rig.host.errors().len();
     rig.nic.flush(rig.now);
     assert!(rig.host.queues[0].send.free(1) > 0);
     loop {
@@ -260,11 +260,11 @@ fn a_refused_descriptor_comes_back_when_its_host_is_told() {
         assert_eq!(queue.send.completed(), queue.recv.posted());
         match rig.host.errors().len() {
             0 => break,
-            errors => told += errors,
+            errors => reported += errors,
         }
     }
     let send = &mut rig.host.queues[0].send;
-    assert_eq!(told as u64, send.posted());
+    assert_eq!(reported as u64, send.posted());
     assert_eq!(send.completed(), send.posted());
 }
 
@@ -302,8 +302,8 @@ proptest! {
     }
 }
 
-/// A packet beside where its context is: before the integrity value of a record whose keys allow it, from memory that nobody
-/// else writes, and right behind its command.
+/// A packet beside where its context is: before the integrity value of a record whose keys allow it, from memory that
+/// does not change, and right behind its command.
 #[test]
 fn packets_aside_are_refused_where_they_cannot_be_made() {
     for suite in SUITES {
@@ -346,7 +346,7 @@ fn packets_aside_are_refused_where_they_cannot_be_made() {
             expected(Some(ErrorCode::BadLength))
         );
         assert_eq!(again(from, to, true), expected(Some(ErrorCode::Unverified)));
-        // Nobody has the device make gigabytes of keystream.
+        // A host can't have the device make gigabytes of keystream.
         let endless = Message {
             len: u32::MAX,
             ..record

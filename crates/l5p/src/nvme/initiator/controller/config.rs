@@ -24,7 +24,7 @@ pub struct Config {
     pub max_h2c_data: u32,
     /// The most data of a command in bytes, beside the controller's own limit. At least 4,096.
     pub max_transfer: u32,
-    /// I/O queues, each of which is a connection; the controller may grant fewer. With none the controller is only looked at, as
+    /// I/O queues, each of which is a connection; the controller may grant fewer. With 0 the controller is only looked at, as
     /// a discovery controller is.
     pub io_queues: u16,
     /// Commands in flight on one I/O queue; the controller may allow fewer.
@@ -40,7 +40,7 @@ pub struct Config {
     /// What to do when a connection is lost; `None`: all fails.
     pub reconnect: Option<Reconnect>,
     /// How often a command is tried again after a lost connection or a transient error. With zero, commands in flight
-    /// fail when a connection is lost, and none are taken until there is another.
+    /// fail when a connection is lost, and are refused until there is another.
     pub retries: u8,
 }
 

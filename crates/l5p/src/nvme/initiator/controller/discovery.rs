@@ -34,7 +34,7 @@ impl LogReading {
             .map_or(0, |header| header.records.min(MAX_RECORDS))
     }
 
-    /// Entries to read next; none: the header.
+    /// Entries to read next; `None`: the header.
     fn batch(&self) -> u64 {
         (self.total() - self.records).min(PER_ANSWER)
     }

@@ -70,8 +70,8 @@ impl Controller {
         }
     }
 
-    /// All of the PDU has come whose header came last on `queue`. `intact`: its data digest was right, or there is
-    /// none. `data` is what [`Incoming::Inline`] asked for.
+    /// All of the PDU has come whose header came last on `queue`. `intact`: its data digest was right, or it has
+    /// no digest. `data` is what [`Incoming::Inline`] asked for.
     pub fn handle_end(&mut self, now: Instant, queue: u16, intact: bool, data: &[u8]) {
         if let (0, Some(offset)) = (queue, self.admin.incoming.take()) {
             let answer = self.admin.answer.get_mut(offset..offset + data.len());

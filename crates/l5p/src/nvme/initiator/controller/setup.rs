@@ -304,7 +304,7 @@ impl Controller {
         EventMask(offered).intersection(EventMask::NAMESPACES.union(EventMask::DISCOVERY))
     }
 
-    /// The configuration of events if there are any to configure, and somebody stays to hear them.
+    /// The configuration of events if there are any to configure, and the connection is kept alive.
     fn events_or(&self, step: Step) -> Step {
         match self.wanted_events() {
             EventMask(0) => step,

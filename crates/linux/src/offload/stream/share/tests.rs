@@ -174,8 +174,8 @@ impl World {
             let of_tenant = |other: &&Sender| other.tenant == sender.tenant;
             let its = self.senders.iter().filter(of_tenant);
             let committed: u64 = its.map(|one| one.stream.share.held().max(RESERVE)).sum();
-            let told = sender.stream.share.tenant.committed.load(Relaxed);
-            prop_assert_eq!(told, committed);
+            let reported = sender.stream.share.tenant.committed.load(Relaxed);
+            prop_assert_eq!(reported, committed);
         }
         Ok(())
     }

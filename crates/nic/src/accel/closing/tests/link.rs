@@ -46,7 +46,7 @@ enum Peer {
     WasFirst,
     /// Closes on its own.
     ClosesAfter(Duration),
-    /// Sends more, which nobody will read.
+    /// Sends more, which will not be read.
     SendsAfter(Duration),
 }
 
@@ -224,7 +224,7 @@ impl World {
         }
     }
 
-    /// Goes to the next event. False when there is none.
+    /// Goes to the next event. False when no event is due.
     fn step(&mut self) -> bool {
         self.drain();
         let next = [

@@ -67,7 +67,7 @@ fn a_wire_that_cuts_gets_all_at_once() {
     assert_eq!(again.payload, bytes(10_000)[M..3 * M]);
 }
 
-/// RFC 6298 §5.5; the end of patience is told by a RST.
+/// RFC 6298 §5.5; a RST ends it after the last time-out.
 #[test]
 fn time_outs_back_off_until_the_peer_is_given_up() {
     let (mut rig, teardown) = (Rig::new(), teardown(1));

@@ -66,7 +66,7 @@ fn full_packet_memory_refuses_what_does_not_fit() {
         rig.close(&teardown(2), &bytes(1)),
         Err(ErrorCode::NoPacketMemory)
     );
-    // A FIN takes none.
+    // A FIN takes no memory.
     assert_eq!(rig.close(&teardown(3), &[]), Ok(()));
     rig.sent();
     Peer::of(&teardown(1)).acknowledge(&mut rig, UNA + 1024);
@@ -137,7 +137,7 @@ fn time_wait_gives_way_to_new_connections() {
         rig.deliver(&third.frame(Flags::FIN | Flags::ACK, &[])),
         Handled::Pass(None)
     );
-    // Their timers are nobody else's.
+    // No other connection has their timers.
     rig.sent();
     for port in 5..=7 {
         Peer::of(&teardown(port)).acknowledge(&mut rig, UNA + 1);

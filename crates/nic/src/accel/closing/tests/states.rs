@@ -154,7 +154,7 @@ fn fin_wait_2_does_not_last_for_ever() {
     assert!(rig.accel.is_idle());
 }
 
-/// RFC 1122 §4.2.2.13: nobody will read it, and the peer should know.
+/// RFC 1122 §4.2.2.13: it will not be read, and the peer should know.
 #[test]
 fn data_after_the_close_is_answered_with_a_reset() {
     for acknowledged in [false, true] {

@@ -108,7 +108,7 @@ fn a_late_packet_may_end_one_message_and_begin_in_another() {
             &mut engine,
             (seq, &wire[from..to]),
             Some((&mut output).into()),
-            |mark, _, _| assert!(mark.is_none()),
+            |snapshot, _, _| assert!(snapshot.is_none()),
         );
         let complete = from == 4 || from == 116;
         assert_eq!(integrity, complete.then_some(Integrity::Good));

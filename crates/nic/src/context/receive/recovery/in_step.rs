@@ -56,7 +56,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         let late = payload.len().min(seq.distance_to(self.tcpsn) as usize);
         let late_awaited = late == 0 || self.open.awaits(seq, late as u32);
         if P::OBSERVES && !late_awaited {
-            self.open.forgo_marks(seq, late as u32);
+            self.open.drop_snapshots(seq, late as u32);
         }
         if late == payload.len() && !late_awaited {
             return Followed::InStep(Verdict::Bypassed(Bypass::Past));
@@ -65,7 +65,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         let fresh_is_checked = self.proven && !self.has_given_up_message();
         if !late_awaited || !(fresh_is_checked || fresh.is_empty()) {
             if P::OBSERVES {
-                self.open.forgo_marks(seq, late as u32);
+                self.open.drop_snapshots(seq, late as u32);
             }
             return match self.advance(shared, fresh, None) {
                 Integrity::Good => Followed::InStep(Verdict::Bypassed(Bypass::Absorbed)),
@@ -88,8 +88,8 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
                 &mut self.engine,
                 (seq, before),
                 output_before,
-                |mark, range, at| match mark {
-                    Some(mark) => observer.note(noted, mark, range, at),
+                |snapshot, range, at| match snapshot {
+                    Some(snapshot) => observer.note(noted, snapshot, range, at),
                     None => *noted_less = true,
                 },
             );
@@ -109,7 +109,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     }
 
     /// Takes the next bytes in sequence into the engine, and into the output if there is one. `Bad` when a check fails
-    /// or a header is none.
+    /// or a header is not valid.
     fn advance(
         &mut self,
         shared: &mut Shared<L::Message, P>,
@@ -261,13 +261,13 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         }
         let offset = self.walker.offset();
         let len = offset + rest;
-        let mark = self.observer.mark().filter(|_| self.is_unseen(missing));
+        let snapshot = self.observer.snapshot().filter(|_| self.is_unseen(missing));
         let engine = &mut self.engine;
         let noted = self.open.miss(
             &mut shared.pool,
             (self.tcpsn - offset, len),
             (offset, offset + missing),
-            mark,
+            snapshot,
             || engine.message(offset, len),
         );
         if !noted {

@@ -9,7 +9,7 @@ use super::{Recovery, Shared};
 
 impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     /// Advances walker, engine and frontier, message by message, into the output if there is one. `None` when a header is
-    /// none; else whether all checks held.
+    /// not valid; else whether all checks held.
     pub(super) fn walk_observed(
         &mut self,
         shared: &mut Shared<L::Message, P>,
@@ -25,8 +25,8 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             let (now, later) = rest.split_at(piece);
             rest = later;
             let in_header = self.walker.message_len().is_none();
-            if let Some(mark) = self.observer.mark().filter(|_| !in_header) {
-                self.note(shared, &mark, (self.tcpsn, self.tcpsn + piece as u32));
+            if let Some(snapshot) = self.observer.snapshot().filter(|_| !in_header) {
+                self.note(shared, &snapshot, (self.tcpsn, self.tcpsn + piece as u32));
             }
             let (index, offset) = (self.walker.index(), self.walker.offset());
             let walked = match output.take() {
@@ -66,12 +66,12 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         from: SeqNum,
         to: SeqNum,
     ) {
-        if let Some(mark) = self.observer.mark() {
-            self.note(shared, &mark, (from, to));
+        if let Some(snapshot) = self.observer.snapshot() {
+            self.note(shared, &snapshot, (from, to));
         }
     }
 
-    /// Whether none of the next `missing` bytes was ever seen.
+    /// Whether the next `missing` bytes were never seen.
     pub(super) fn is_unseen(&self, missing: u32) -> bool {
         self.tcpsn.at_or_after(self.newest)
             || (self.tcpsn + missing).at_or_before(self.observer.seen_from())
@@ -98,14 +98,14 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     fn note(
         &mut self,
         shared: &mut Shared<L::Message, P>,
-        mark: &P::Mark,
+        snapshot: &P::Snapshot,
         (from, to): (SeqNum, SeqNum),
     ) {
         let message = self.tcpsn - self.walker.offset();
         if self.tcpsn.at_or_after(self.newest) {
             let range = (message.distance_to(from), message.distance_to(to));
             let at = shared.packet.distance_to(from);
-            self.observer.note(&mut shared.noted, mark, range, at);
+            self.observer.note(&mut shared.noted, snapshot, range, at);
             return;
         }
         let parts = self.unseen(from, to);
@@ -115,7 +115,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             if from.before(to) {
                 let range = (message.distance_to(from), message.distance_to(to));
                 let at = shared.packet.distance_to(from);
-                self.observer.note(&mut shared.noted, mark, range, at);
+                self.observer.note(&mut shared.noted, snapshot, range, at);
             }
         }
     }

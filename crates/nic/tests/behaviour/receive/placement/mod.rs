@@ -98,7 +98,7 @@ impl World {
         (packets, others)
     }
 
-    /// Ends the batch; gives the errors that the host is told of, and nothing but them.
+    /// Ends the batch; gives the errors that are reported, and nothing but them.
     fn errors(&mut self) -> Vec<ErrorCode> {
         let (packets, others) = self.flush();
         assert!(packets.is_empty());

@@ -69,7 +69,7 @@ fn without_digests_nothing_is_said_of_them() {
 fn read_only() -> Region {
     let owner = Arc::new(vec![0u8; 4096]);
     let start = owner.as_ptr().cast_mut();
-    // SAFETY: `owner` keeps 4096 bytes that nobody writes.
+    // SAFETY: `owner` keeps 4096 bytes that are not written.
     #[allow(unsafe_code)]
     unsafe {
         Region::from_raw_parts(start, 4096, owner, false)

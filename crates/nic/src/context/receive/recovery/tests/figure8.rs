@@ -186,7 +186,7 @@ fn a_message_with_more_holes_than_are_kept_is_given_up_for_good() {
     for n in [10, 12, 14] {
         assert_eq!(receive(at(n)), bypassed(Bypass::Gap), "packet {n}");
     }
-    // Nobody knows any more whether the message is whole: no late packet of it is vouched for.
+    // Whether the message is whole is unknown now: late packets of it stay as they came.
     for n in [1, 3, 9, 11, 13] {
         assert_ne!(receive(at(n)), Verdict::Offloaded, "packet {n}");
     }

@@ -1,5 +1,5 @@
 //! Someone on the path who forges and replays packets that the host's TCP drops (an old timestamp is enough), but the NIC
-//! has seen. Whatever it is told, every byte of a message that it offloads must be one that the message's check covers.
+//! has seen. Whatever is claimed, every byte of a message that it offloads must be one that the message's check covers.
 
 use super::super::in_step::MAX_UNCHECKED;
 use super::*;

@@ -1,4 +1,4 @@
-//! Payload that is not copied into a frame: whoever sends the frame reads it where the host has it.
+//! Payload that is not copied into a frame: the wire borrows it, and reads it in the host's memory.
 
 use shared::SharedSlice;
 
@@ -6,7 +6,7 @@ use crate::context::transmit::source::{self, Cursor};
 use crate::frame::FrameMeta;
 use crate::ring::{DeviceRegions, ErrorCode, Gather};
 
-/// Most slices of a payload that is lent; one in more of them is copied.
+/// Most slices of a payload that is borrowed; one in more of them is copied.
 const MAX_SLICES: usize = 8;
 
 /// Where a frame's payload is, which is behind `head` bytes of the buffer with the frame's headers.
@@ -88,7 +88,7 @@ pub struct BorrowedFrame<'a> {
     pub meta: FrameMeta,
 }
 
-/// The bytes of a payload that was [lent](crate::Nic::poll_transmit_lent), piece by piece.
+/// The bytes of a payload that was [borrowed](crate::Nic::poll_transmit_borrowed), piece by piece.
 ///
 /// Others may change them meanwhile: they are to be read once.
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ impl<'a> Iterator for Payload<'a> {
     type Item = SharedSlice<'a>;
 
     fn next(&mut self) -> Option<SharedSlice<'a>> {
-        // That they are in registered memory was seen when they were lent, and no descriptor was taken since.
+        // That they are in registered memory was seen when they were borrowed, and no descriptor was taken since.
         let piece = self.cursor.next(self.gather, self.regions, self.left);
         let bytes = piece.ok().flatten()?.bytes;
         self.left -= bytes.len() as u32;

@@ -13,18 +13,18 @@ const SUPER: WireCapabilities = WireCapabilities {
     checksum: true,
 };
 
-/// Everything that reaches the wire now, put together from where it lies; and the bytes that were lent.
-fn lent_frames(rig: &mut Rig) -> (Vec<(Vec<u8>, FrameMeta)>, usize) {
+/// Everything that reaches the wire now, put together from where it lies; and the bytes that were borrowed.
+fn borrowed_frames(rig: &mut Rig) -> (Vec<(Vec<u8>, FrameMeta)>, usize) {
     rig.host.publish();
     let mut out = vec![0xee; 66_000];
     let (mut frames, mut bytes) = (Vec::new(), 0);
-    while let Some(lent) = rig.nic.poll_transmit_lent(rig.now, &mut out) {
-        let mut frame = out[..lent.head].to_vec();
-        for piece in lent.payload.into_iter().flatten() {
+    while let Some(borrowed) = rig.nic.poll_transmit_borrowed(rig.now, &mut out) {
+        let mut frame = out[..borrowed.head].to_vec();
+        for piece in borrowed.payload.into_iter().flatten() {
             frame.extend(piece.to_vec());
             bytes += piece.len();
         }
-        frames.push((frame, lent.meta));
+        frames.push((frame, borrowed.meta));
     }
     rig.nic.flush(rig.now);
     (frames, bytes)
@@ -38,7 +38,7 @@ fn rig(wire: WireCapabilities) -> Rig {
 }
 
 #[test]
-fn what_is_lent_is_what_would_have_been_copied() {
+fn what_is_borrowed_is_what_would_have_been_copied() {
     let no_tso = WireCapabilities {
         tso: false,
         checksum: true,
@@ -53,11 +53,11 @@ fn what_is_lent_is_what_would_have_been_copied() {
                 rig.send(SeqNum(5), 1400, None, SendFlags::NONE, &payload);
                 rig.send(SeqNum(60_005), 1400, None, SendFlags::NONE, &payload[..1]);
             }
-            let [copying, lending] = &mut rigs;
-            let (frames, lent) = lent_frames(lending);
+            let [copying, borrowing] = &mut rigs;
+            let (frames, borrowed) = borrowed_frames(borrowing);
             assert_eq!(frames, copying.frames(), "{wire:?}, {slices} slices");
-            assert_eq!(lent > 0, wire.checksum, "{wire:?}, {slices} slices");
-            assert_eq!(lending.host.errors(), []);
+            assert_eq!(borrowed > 0, wire.checksum, "{wire:?}, {slices} slices");
+            assert_eq!(borrowing.host.errors(), []);
         }
     }
 }
@@ -72,8 +72,8 @@ fn a_descriptor_is_the_hosts_again_when_its_payload_was_read() {
     rig.host.publish();
     let mut out = vec![0; 66_000];
     for index in posted {
-        let lent = rig.nic.poll_transmit_lent(rig.now, &mut out).unwrap();
-        assert!(lent.payload.is_some());
+        let borrowed = rig.nic.poll_transmit_borrowed(rig.now, &mut out).unwrap();
+        assert!(borrowed.payload.is_some());
         let completed = rig.host.queues[0].send.completed();
         assert!(completed <= index, "{completed}, {index}");
     }
@@ -83,7 +83,7 @@ fn a_descriptor_is_the_hosts_again_when_its_payload_was_read() {
 }
 
 #[test]
-fn a_page_that_was_lost_is_not_lent() {
+fn a_page_that_was_lost_is_not_borrowed() {
     let mut rig = rig(SUPER);
     let payload = [rig.slice(0, 1000)];
     rig.send(SeqNum(0), 0, None, SendFlags::NONE, &payload[..1]);
@@ -92,7 +92,7 @@ fn a_page_that_was_lost_is_not_lent() {
         .region
         .faulted
         .store(true, std::sync::atomic::Ordering::Release);
-    let (frames, _) = lent_frames(&mut rig);
+    let (frames, _) = borrowed_frames(&mut rig);
     assert_eq!(frames, []);
     assert_eq!(rig.host.errors().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! A connection is run by another owner, and the one who has lent it out keeps a mirror of it (Connection handoff policies §2).
+//! A connection is run by another owner, and the one who has handed it off keeps a mirror of it (Connection handoff policies §2).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What the other owner would have been told and would have said since the last time.
+/// What would have been posted to the other owner, and reported by it, since the last time.
 fn tell(mirror: &mut Connection, pair: &Pair, side: usize) {
     let owner = &pair.sides[side].connection;
     let Some(tcb) = owner.tcb(pair.now) else {
@@ -23,10 +23,10 @@ fn tell(mirror: &mut Connection, pair: &Pair, side: usize) {
     if tcb.fin_queued {
         mirror.close(pair.now);
     }
-    assert!(mirror.told_received(tcb.rcv_nxt - u32::from(tcb.fin_taken)));
-    assert!(mirror.told_acked(tcb.snd_una, owner.flight_limit()));
+    assert!(mirror.handle_received(tcb.rcv_nxt - u32::from(tcb.fin_taken)));
+    assert!(mirror.handle_acked(tcb.snd_una, owner.flight_limit()));
     if tcb.fin_taken {
-        assert!(mirror.told_fin(tcb.rcv_nxt));
+        assert!(mirror.handle_fin(tcb.rcv_nxt));
     }
     let read = mirror.read_seq().distance_to(owner.read_seq());
     mirror.consumed(pair.now, read);
@@ -99,7 +99,7 @@ proptest! {
 }
 
 /// A side in the middle of a transfer, and the mirror of it.
-fn lent() -> (Pair, Connection) {
+fn handed_off() -> (Pair, Connection) {
     let mut pair = Pair::new(Setup {
         apps: [App::sends(32 << 20), App::sends(32 << 20)],
         links: [Link {
@@ -119,7 +119,7 @@ fn lent() -> (Pair, Connection) {
 /// All that both send looks old or too new to the other: only the ACK fields of what looks old can tell them where they stand.
 #[test]
 fn two_whose_owners_are_both_gone_find_each_other_again() {
-    let (mut pair, _) = lent();
+    let (mut pair, _) = handed_off();
     // What is on its way arrives, and what would tell of that is lost.
     pair.filter = Some(Box::new(|_, _| false));
     pair.run(ms(10));
@@ -147,7 +147,7 @@ fn two_whose_owners_are_both_gone_find_each_other_again() {
 
 #[test]
 fn what_was_queued_and_closed_meanwhile_counts() {
-    let (pair, mut mirror) = lent();
+    let (pair, mut mirror) = handed_off();
     let tcb = pair.sides[0].connection.tcb(pair.now).expect("established");
     assert_eq!(mirror.queue(pair.now, 1000), 1000);
     mirror.close(pair.now);
@@ -160,7 +160,7 @@ fn what_was_queued_and_closed_meanwhile_counts() {
 
 #[test]
 fn what_was_aborted_meanwhile_is_reset() {
-    let (pair, mut mirror) = lent();
+    let (pair, mut mirror) = handed_off();
     let tcb = pair.sides[0].connection.tcb(pair.now).expect("established");
     mirror.abort();
     assert!(mirror.poll_event().is_some());
@@ -179,7 +179,7 @@ fn what_was_aborted_meanwhile_is_reset() {
 /// RFC 5961 §3.2: outside of its window the peer does not even look at it.
 #[test]
 fn what_was_aborted_before_the_other_owner_was_lost_is_reset_in_the_peers_window() {
-    let (pair, mut mirror) = lent();
+    let (pair, mut mirror) = handed_off();
     let posted = mirror.write_seq();
     mirror.abort();
     mirror.take_over(pair.now, posted, false, std::iter::empty());
@@ -216,7 +216,7 @@ fn what_is_aborted_after_the_other_owner_was_lost_is_reset_in_the_peers_window()
 
 #[test]
 fn who_refuses_changes_nothing() {
-    let (mut pair, _) = lent();
+    let (mut pair, _) = handed_off();
     let before = pair.sides[0].connection.clone();
     let connection = &mut pair.sides[0].connection;
     connection.park();
@@ -228,7 +228,7 @@ fn who_refuses_changes_nothing() {
 
 #[test]
 fn the_field_is_named_in_which_an_owner_contradicts_itself() {
-    let (pair, mirror) = lent();
+    let (pair, mirror) = handed_off();
     let tcb = pair.sides[0].connection.tcb(pair.now).expect("established");
     type Change = fn(&mut tcp::Tcb);
     let changes: [(&str, Change); 8] = [
@@ -255,18 +255,18 @@ fn the_field_is_named_in_which_an_owner_contradicts_itself() {
 
 #[test]
 fn what_nobody_can_have_said_is_not_believed() {
-    let (_, mut mirror) = lent();
+    let (_, mut mirror) = handed_off();
     let (una, end, next) = (mirror.snd_una(), mirror.write_seq(), mirror.rcv_nxt());
-    assert!(!mirror.told_acked(una - 1, 1) && !mirror.told_acked(end + 1, 1));
-    assert!(!mirror.told_received(next - 1));
-    assert!(!mirror.told_fin(next) && !mirror.told_fin(next + 2));
-    assert!(mirror.told_fin(next + 1) && !mirror.told_received(next + 2));
+    assert!(!mirror.handle_acked(una - 1, 1) && !mirror.handle_acked(end + 1, 1));
+    assert!(!mirror.handle_received(next - 1));
+    assert!(!mirror.handle_fin(next) && !mirror.handle_fin(next + 2));
+    assert!(mirror.handle_fin(next + 1) && !mirror.handle_received(next + 2));
     assert_eq!(mirror.state(), State::CloseWait);
 }
 
 #[test]
 fn a_window_that_nobody_knows_is_asked_for_at_once() {
-    let (mut pair, mut mirror) = lent();
+    let (mut pair, mut mirror) = handed_off();
     let posted = mirror.write_seq();
     mirror.take_over(pair.now, posted, false, std::iter::empty());
     assert_eq!(mirror.snd_nxt(), posted, "all of it may have been sent");
