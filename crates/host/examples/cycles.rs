@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::memory::ArenaLayout;
 use host::{Cidr, Component, ListenOptions, Offload, ReadChunks, SocketId, Stack, StackConfig};
 use l5p::tls::{Algorithm, CryptoInfo, Version};
 use nic::ring::{FunctionConfig, Region, RegionId, Slice};
@@ -89,7 +88,7 @@ impl World {
             let mac = MacAddr([2, 0, 0, 0, 0, at + 1]);
             let config = StackConfig {
                 addresses: vec![Cidr::new([10, 0, 0, at + 1].into(), 24)],
-                arena: ArenaLayout::within(128 << 20),
+                memory: 128 << 20,
                 meter: true,
                 ..StackConfig::default()
             };

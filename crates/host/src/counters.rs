@@ -29,8 +29,35 @@ macro_rules! counters {
 pub fn counter_explanations() -> impl Iterator<Item = (&'static str, &'static str)> {
     let names = PROTOCOLS.iter().flat_map(|info| info.host_counters);
     let of_protocols = names.map(|name| (name.name, name.explanation));
-    EXPLANATIONS.iter().copied().chain(of_protocols)
+    let own = EXPLANATIONS.iter().chain(&MEMORY_GAUGES);
+    own.copied().chain(of_protocols)
 }
+
+/// What a stack tells of its memory beside what it counts, in the order of [`Stack::counters`](crate::Stack::counters).
+pub(crate) const MEMORY_GAUGES: [(&str, &str); 7] = [
+    (
+        "MemLevel",
+        "How short memory for packets and payload is: 0 free, 1 pressure, 2 exhausted.",
+    ),
+    (
+        "MemLimit",
+        "Bytes of memory for packets and payload that the stack may use.",
+    ),
+    ("MemPosted", "Bytes of it that the NIC has to receive into."),
+    ("MemReceived", "Bytes of it that hold what was received."),
+    (
+        "MemQueued",
+        "Bytes of it that hold what is sent and not acknowledged yet.",
+    ),
+    (
+        "MemControl",
+        "Bytes of it taken for handshakes, control connections and what must not wait.",
+    ),
+    (
+        "MemResident",
+        "Bytes of it that were used and not given back to the system.",
+    ),
+];
 
 /// What is counted of the messages of each protocol.
 #[derive(Clone, Debug, Default)]

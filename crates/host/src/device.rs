@@ -8,7 +8,7 @@ use nic::ring::{HostFunction, SendDescriptor};
 use crate::StackConfig;
 use crate::counters::Counters;
 use crate::driver::{Driver, Frame, Posted, Supply};
-use crate::memory::{MemoryInfo, MemoryLevel};
+use crate::memory::{MemoryInfo, MemoryLevel, Trimmer};
 use crate::meter::Meter;
 
 /// One function of the NIC, and what everything that is done with it is counted in.
@@ -23,38 +23,70 @@ pub(crate) struct Device {
     pub level: MemoryLevel,
     /// When there was too little to receive into, last.
     pub starved: Option<Instant>,
+    /// Gives back what is not needed of it.
+    trimmer: Trimmer,
 }
 
 impl Device {
     /// The function, with its memory registered and its receive buffers posted.
     pub fn new(function: HostFunction, config: &StackConfig) -> Self {
         Self {
-            driver: Driver::new(function, config.arena),
+            driver: Driver::new(function, config.memory),
             counters: Counters::default(),
             meter: Meter::new(config.meter),
             supply: Supply::Plenty,
             level: MemoryLevel::Free,
             starved: None,
+            trimmer: Trimmer::default(),
         }
     }
 
     /// Has the NIC's receive buffers filled up, and looks how short memory is.
     pub fn supply(&mut self, now: Instant) {
-        self.supply = self.driver.refill();
-        let (used, limit) = self.driver.arena().usage();
-        self.level = self.level.with(used, limit);
-        if matches!(self.supply, Supply::Short { .. }) || self.level == MemoryLevel::Exhausted {
+        self.driver.refill();
+        let arena = self.driver.arena();
+        let (limits, usage) = (arena.limits(), arena.usage());
+        // Queues that have all that they may have are as bad as no memory.
+        let queued = usage.queued.saturating_mul(limits.data) / limits.queued().max(1);
+        let used = usage.bytes().max(queued);
+        self.level = self.level.with(used, limits.data);
+        self.supply = match self.level {
+            MemoryLevel::Exhausted => Supply::of(limits, &usage),
+            MemoryLevel::Free | MemoryLevel::Pressure => Supply::Plenty,
+        };
+        if self.level == MemoryLevel::Exhausted {
             self.starved = Some(now);
         }
+        self.driver.is_short = self.level != MemoryLevel::Free;
+        self.trimmer
+            .note(usage.bytes() + self.driver.posted_bytes());
+    }
+
+    /// Gives memory back to the system that has not been needed for a while.
+    pub fn trim(&mut self, now: Instant, is_idle: bool) {
+        let arena = self.driver.arena();
+        let used = arena.usage().bytes() + self.driver.posted_bytes();
+        self.trimmer.poll(now, is_idle, used, arena);
+    }
+
+    /// When there may be memory to give back.
+    pub fn trim_timeout(&self) -> Option<Instant> {
+        self.trimmer.poll_timeout()
     }
 
     /// How short memory is, what is in use, what there is.
     pub fn memory(&self) -> MemoryInfo {
-        let (used, limit) = self.driver.arena().usage();
+        let arena = self.driver.arena();
+        let (usage, posted) = (arena.usage(), self.driver.posted_bytes());
         MemoryInfo {
             level: self.level,
-            limit,
-            used,
+            limit: arena.limits().bytes() + self.driver.rings_bytes(),
+            used: usage.bytes() + posted,
+            posted,
+            received: usage.received,
+            queued: usage.queued,
+            control: usage.control,
+            resident: arena.resident(),
         }
     }
 

@@ -133,8 +133,8 @@
 //! | a short connection with one request, by the host alone; with the NIC's help | 11,700–13,800; 2,600 | `longshore bench short` |
 //! | a request of 4 KiB, by the host alone; on a connection that the NIC runs | 7,060; 4,240 | `longshore bench handoff` |
 //!
-//! In steady state no call allocates per packet. A stack reserves the address space of its [`ArenaLayout`](memory::ArenaLayout), 100 MiB unless told
-//! otherwise, of which pages that are never used cost nothing; a connection takes 1.4 KB beside its buffers, and its TLS session more.
+//! In steady state no call allocates per packet. A stack uses at most [`StackConfig::memory`], 128 MiB unless told
+//! otherwise, for packets and payload, of which pages that are never used cost nothing; a connection takes 1.4 KB beside its buffers, and its TLS session more.
 
 mod config;
 mod counters;

@@ -4,6 +4,7 @@
 mod capture;
 mod interface;
 mod key_log;
+mod memory;
 mod options;
 
 use std::net::SocketAddr;
@@ -137,6 +138,7 @@ fn builder(wire: &Wire, connections: &Connections) -> Result<Builder> {
     let stack = &mut builder.stack;
     stack.gateway_v4 = wire.gateway;
     stack.gateway_v6 = wire.gateway6;
+    stack.memory = wire.memory.unwrap_or_else(memory::share);
     stack.accel = connections.accel;
     stack.accel_handshakes = connections.accel_handshakes;
     stack.handoff = connections.handoff.clone();

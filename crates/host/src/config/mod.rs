@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use crate::handoff::Handoff;
-use crate::memory::ArenaLayout;
 
 pub use accel::{Accel, AccelError};
 
@@ -92,8 +91,9 @@ pub struct StackConfig {
     pub mtu: u16,
     /// Settings of every connection; `mss` is set by the stack from the MTU and the family.
     pub tcp: tcp::Config,
-    /// Memory for payload that the stack copies, and for receive buffers.
-    pub arena: ArenaLayout,
+    /// Bytes for packets, for payload that the stack copies, and for receive buffers, at most. Those that the NIC's rings hold are part of it;
+    /// there is always half a mebibyte beside them. Memory that is not in use takes addresses alone.
+    pub memory: u64,
     /// Payload that one socket may hold in its send queue, in bytes; less where the path needs less.
     pub send_buffer: u32,
     /// Content bytes of a TLS record that we make, at most; 16,384 is the protocol's own limit.
@@ -124,7 +124,7 @@ impl Default for StackConfig {
             gateway_v6: None,
             mtu: 1500,
             tcp: tcp::Config::default(),
-            arena: ArenaLayout::default(),
+            memory: 128 << 20,
             send_buffer: 16 << 20,
             record_bytes: 16_384,
             max_sockets: 262_144,

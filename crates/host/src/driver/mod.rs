@@ -31,7 +31,7 @@ use wire::{FlowKey, SeqNum};
 
 use crate::SocketId;
 use crate::counters::Counters;
-use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
+use crate::memory::{Arena, ArenaLayout, Buffer, Limits, Purpose, SizeClass};
 
 pub(crate) use accel::{HOP_LIMIT, Posted};
 pub(crate) use framed::{FrameLayout, Framed};
@@ -50,6 +50,14 @@ pub(crate) struct Driver {
     mac: MacAddr,
     function: Function<Shadow, Retired>,
     arena: Arena,
+    /// Bytes of receive buffers that the rings take.
+    rings_bytes: u64,
+    /// Bytes of those that the NIC has.
+    posted_bytes: u64,
+    /// What memory is taken for that is written now.
+    pub drawing: Purpose,
+    /// Memory is short: blocks are no longer than they need to be.
+    pub is_short: bool,
     pub regions: InUse,
     /// Frames of the stack's own that the ring had no room for.
     frames: VecDeque<Frame>,
@@ -74,6 +82,9 @@ pub(crate) struct Driver {
     next_queue: usize,
 }
 
+/// Bytes beside the receive buffers that there are at least.
+const LEAST_MEMORY: u64 = 512 << 10;
+
 /// What the driver keeps of a context of the NIC's.
 pub(crate) type Contexts = driver::Contexts<Shadow>;
 
@@ -87,7 +98,11 @@ enum Retired {
 }
 
 impl Driver {
-    pub fn new(function: HostFunction, layout: ArenaLayout) -> Self {
+    /// The driver of a function, with so many bytes of memory for packets and payload.
+    pub fn new(function: HostFunction, memory: u64) -> Self {
+        let rings_bytes = receive::bytes_of_rings(&function.queues);
+        let limits = Limits::of(memory.saturating_sub(rings_bytes).max(LEAST_MEMORY));
+        let layout = ArenaLayout::reserving(limits.bytes() + rings_bytes);
         let region = function.regions.allocate(layout.bytes() as usize);
         let region = Arc::new(region.expect("the system has memory for packets"));
         let id = function
@@ -96,7 +111,11 @@ impl Driver {
         let mut driver = Self {
             mac: function.config.mac,
             function: Function::new(function.queues, function.config.contexts),
-            arena: Arena::new(region, id, layout),
+            arena: Arena::new(region, id, layout, limits),
+            rings_bytes,
+            posted_bytes: 0,
+            drawing: Purpose::Queued,
+            is_short: false,
             regions: InUse::new(Arc::clone(&function.regions)),
             frames: VecDeque::new(),
             tail: None,
@@ -253,15 +272,27 @@ impl Driver {
 
     /// Whether there is memory for any write.
     pub fn has_room(&self) -> bool {
-        self.arena.has_free(SizeClass::Large)
+        self.has_memory_for(SizeClass::Large.bytes().into())
     }
 
     /// Whether there is memory for `bytes` of a stream, cut into pieces of a record's length at most.
     pub fn has_memory_for(&self, bytes: u64) -> bool {
-        const PIECE: u32 = SizeClass::Record.bytes();
-        let in_large = SizeClass::Large.bytes() / PIECE * self.arena.free_blocks(SizeClass::Large);
-        let pieces = in_large + self.arena.free_blocks(SizeClass::Record);
-        bytes.div_ceil(u64::from(PIECE)) < u64::from(pieces)
+        const PIECE: u64 = SizeClass::Record.bytes() as u64;
+        const BLOCK: u64 = SizeClass::Large.bytes() as u64;
+        let blocks = self.arena.headroom(self.drawing) / BLOCK;
+        // A shorter block may have no room for two pieces.
+        let bytes = bytes << u32::from(self.is_short);
+        bytes.div_ceil(PIECE) < blocks.saturating_mul(BLOCK / PIECE)
+    }
+
+    /// Bytes of receive buffers that the NIC has.
+    pub fn posted_bytes(&self) -> u64 {
+        self.posted_bytes
+    }
+
+    /// Bytes of those that its rings take.
+    pub fn rings_bytes(&self) -> u64 {
+        self.rings_bytes
     }
 
     /// Whether memory waits for the NIC to have read it.
@@ -274,6 +305,7 @@ impl Driver {
     pub fn clear(&mut self) {
         self.function.clear();
         self.arena.reclaim_all();
+        self.posted_bytes = 0;
         (self.opening, self.delivered) = (None, None);
         self.resets.fill(0);
     }
@@ -308,11 +340,7 @@ impl Driver {
             .is_none_or(|tail| (tail.len() as u32) < len)
         {
             self.tail = None;
-            let block = self
-                .arena
-                .allocate_class(SizeClass::Large)
-                .or_else(|| self.arena.allocate(len))?;
-            self.tail = Some(block);
+            self.tail = Some(self.take_block(len)?);
         }
         let mut taken = self.tail.take()?;
         let rest = taken.split_off(len);
@@ -320,6 +348,36 @@ impl Driver {
             self.tail = Some(rest);
         }
         Some(taken)
+    }
+
+    /// The same for a purpose that has a reserve.
+    pub fn take_tail_for(&mut self, purpose: Purpose, len: u32) -> Option<Buffer> {
+        let before = std::mem::replace(&mut self.drawing, purpose);
+        let taken = self.take_tail(len);
+        self.drawing = before;
+        taken
+    }
+
+    /// What is written from now on draws on the memory of this purpose if there is no other.
+    #[inline]
+    pub fn begin_write(&mut self, purpose: Purpose) {
+        self.drawing = purpose;
+        if self.is_short {
+            // What one connection leaves unacknowledged must not hold up memory of others.
+            self.tail = None;
+        }
+    }
+
+    /// A block to cut at least `len` bytes from.
+    fn take_block(&self, len: u32) -> Option<Buffer> {
+        let least = match self.is_short {
+            true => len.max(SizeClass::Packet.bytes()),
+            false => SizeClass::Large.bytes(),
+        };
+        let arena = &self.arena;
+        let block = arena.allocate(Purpose::Queued, least);
+        let block = block.or_else(|| arena.allocate(Purpose::Queued, len));
+        block.or_else(|| arena.allocate(self.drawing, len))
     }
 
     /// Bytes that the shared block still has: a write that can be cut anywhere uses them up first.

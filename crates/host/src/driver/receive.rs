@@ -4,13 +4,13 @@ use driver::{Place, PlacedPart, take_notes, take_placed};
 use l5p::{Note, ResourceId};
 use nic::ring::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
 use nic::ring::toe::{ToeEvent, ToeId};
-use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, Processed, RecvDescriptor};
+use nic::ring::{ContextId, ErrorCode, FillProducer, HostQueue, Packet, Processed, RecvDescriptor};
 use tcp::Accepted;
 use wire::SeqNum;
 
 use super::Driver;
 use crate::counters::Counters;
-use crate::memory::{Arena, Buffer, SizeClass};
+use crate::memory::{Arena, Buffer, Limits, Purpose, SizeClass, Usage};
 
 /// What the NIC has to say.
 #[derive(Debug)]
@@ -214,6 +214,9 @@ impl Driver {
             counters.driver_errors += 1;
             return None;
         };
+        self.posted_bytes = self
+            .posted_bytes
+            .saturating_sub(frame.class().bytes().into());
         counters.driver_rx_packets += 1;
         let recv = &mut self.function.queues[at].recv;
         let fits = (packet.placed == 0 || take_placed(recv, packet, &mut self.placed))
@@ -244,22 +247,24 @@ impl Driver {
         })
     }
 
-    /// Fills the fill rings up. Answers how much the arena has left for that.
-    pub fn refill(&mut self) -> Supply {
-        let (mut missing, mut capacity) = (0, 0);
+    /// Fills the fill rings up.
+    pub fn refill(&mut self) {
         for queue in &mut self.function.queues {
-            missing += fill(&mut queue.small, &self.arena, SizeClass::Packet);
-            missing += fill(&mut queue.large, &self.arena, SizeClass::Large);
-            capacity += queue.small.capacity() + queue.large.capacity();
-        }
-        if missing <= capacity / 2 {
-            return Supply::Plenty;
-        }
-        Supply::Short {
-            left: capacity - missing,
-            reserve: capacity / 4,
+            self.posted_bytes += fill(&mut queue.small, &self.arena, SizeClass::Packet);
+            self.posted_bytes += fill(&mut queue.large, &self.arena, SizeClass::Large);
         }
     }
+}
+
+/// Bytes of the buffers that fill rings take.
+pub(super) fn bytes_of_rings(queues: &[HostQueue]) -> u64 {
+    let bytes = |ring: &FillProducer, class: SizeClass| {
+        u64::from(ring.capacity()) * u64::from(class.bytes())
+    };
+    let of = |queue: &HostQueue| {
+        bytes(&queue.small, SizeClass::Packet) + bytes(&queue.large, SizeClass::Large)
+    };
+    queues.iter().map(of).sum()
 }
 
 /// What TCP on the NIC says of the packet that comes next.
@@ -303,14 +308,14 @@ fn deliver(
     Some(Received::Delivered { frame, info, taken })
 }
 
-/// Memory for what is received, in buffers of the NIC's.
+/// Memory to keep what is received, in large buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
-    /// The NIC has buffers, and there are more.
+    /// There is enough.
     Plenty,
-    /// The NIC has less than half of the buffers that it should have, and there are no more.
+    /// It is short.
     Short {
-        /// Those that it has.
+        /// Buffers that may be kept still.
         left: u32,
         /// How many of them are for sockets that have nothing to read.
         reserve: u32,
@@ -318,6 +323,17 @@ pub(crate) enum Supply {
 }
 
 impl Supply {
+    /// What is left with so much in use.
+    pub fn of(limits: &Limits, usage: &Usage) -> Self {
+        const BLOCK: u64 = SizeClass::Large.bytes() as u64;
+        let buffers = |bytes: u64| u32::try_from(bytes / BLOCK).unwrap_or(u32::MAX);
+        let left = (limits.data + limits.awaited).saturating_sub(usage.bytes());
+        Self::Short {
+            left: buffers(left),
+            reserve: buffers(limits.awaited),
+        }
+    }
+
     /// Whether a socket that holds so many buffers with what it has received may keep another. Each may have a part of what
     /// is left, so that however many take theirs, something is left for the next (Choudhury and Hahne's dynamic
     /// thresholds). Half of it is for what is `awaited`: comes next for a socket that has nothing to read. The last few
@@ -343,24 +359,25 @@ impl Supply {
     }
 }
 
-/// Answers how many buffers are missing.
-fn fill(ring: &mut FillProducer, arena: &Arena, class: SizeClass) -> u32 {
+/// Answers how many bytes were posted.
+fn fill(ring: &mut FillProducer, arena: &Arena, class: SizeClass) -> u64 {
     let capacity = ring.capacity();
     let mut free = ring.free(capacity / 4);
     // In batches: a lent block costs its allocation.
     if free < capacity / 8 {
         return 0;
     }
+    let mut posted = 0;
     while free > 0 {
-        let Some(buffer) = arena.allocate_class(class) else {
-            // What was known may be from long ago.
-            return ring.free(capacity);
+        let buffer = arena.allocate_class(Purpose::Posted, class);
+        let Some(Ok(slice)) = buffer.map(Buffer::lend) else {
+            break;
         };
-        let Ok(slice) = buffer.lend() else { break };
         if !ring.push(slice) {
             break;
         }
+        posted += u64::from(class.bytes());
         free -= 1;
     }
-    0
+    posted
 }

@@ -14,7 +14,7 @@ use wire::SeqNum;
 use super::recovery::MessageSource;
 use super::{Driver, Payload, Stopped};
 use crate::counters::Counters;
-use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
+use crate::memory::{Arena, ArenaLayout, Buffer, Limits, Purpose, SizeClass};
 
 /// Control blocks in the first region for them; each region has twice as many as the one before.
 const IMAGES: u32 = 256;
@@ -186,7 +186,7 @@ impl Driver {
 
     /// Writes a control block where the NIC can read it. `None` when there is no memory, or it does not fit.
     pub fn lend_image(&mut self, image: &TcbImage) -> Option<Slice> {
-        let free = |images: &Arena| images.allocate_class(SizeClass::Packet);
+        let free = |images: &Arena| images.allocate_class(Purpose::Posted, SizeClass::Packet);
         let mut buffer = match self.images.iter().rev().find_map(free) {
             Some(buffer) => buffer,
             None => {
@@ -218,7 +218,7 @@ impl Driver {
         };
         let region = Arc::new(self.regions.allocate(layout.bytes() as usize).ok()?);
         let id = self.regions.register_own(Arc::clone(&region))?;
-        Some(Arena::new(region, id, layout))
+        Some(Arena::new(region, id, layout, Limits::NONE))
     }
 }
 

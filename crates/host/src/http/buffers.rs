@@ -7,7 +7,7 @@ use nic::ring::ContextId;
 
 use crate::counters::Counters;
 use crate::driver::Driver;
-use crate::memory::{Arena, Buffer, SizeClass};
+use crate::memory::{Arena, Buffer, Purpose, SizeClass};
 
 /// Most buffers for one response: 4 MiB.
 const MOST: u16 = 64;
@@ -29,9 +29,10 @@ pub(super) struct ResultBuffers {
 impl ResultBuffers {
     /// As many as the arena can spare. `None` when it can spare no buffer.
     pub fn new(arena: &Arena) -> Option<ResultBuffers> {
-        let spare = arena.free_blocks(SizeClass::Large) / 8;
+        let spare = arena.headroom(Purpose::Queued) / 8 / u64::from(SizeClass::Large.bytes());
         let count = spare.min(MOST.into());
-        let buffers = (0..count).map_while(|_| arena.allocate_class(SizeClass::Large));
+        let take = |_| arena.allocate_class(Purpose::Received, SizeClass::Large);
+        let buffers = (0..count).map_while(take);
         let buffers: Vec<Buffer> = buffers.collect();
         let ring = ResultRing {
             buffer_len: BUFFER_LEN,

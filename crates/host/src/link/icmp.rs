@@ -15,6 +15,7 @@ use super::{Link, LinkEvent, answerable, source_mac};
 use crate::CloseReason;
 use crate::device::Device;
 use crate::driver::Frame;
+use crate::memory::Purpose;
 
 /// Errors sent in each interval at most.
 const ERRORS: u32 = 100;
@@ -252,7 +253,11 @@ impl Link {
         if room > usize::from(self.interface.mtu) + ipv6::HEADER_LEN - ipv4::HEADER_LEN {
             return;
         }
-        let Some(mut packet) = device.driver.arena().allocate(room as u32) else {
+        let Some(mut packet) = device
+            .driver
+            .arena()
+            .allocate(Purpose::Control, room as u32)
+        else {
             return;
         };
         let written = emit(&mut packet);

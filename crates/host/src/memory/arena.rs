@@ -1,4 +1,4 @@
-//! Buffers of four sizes, cut from one registered region.
+//! Buffers of four sizes, cut from one registered region, and [how many bytes](Limits) may be used for what.
 //!
 //! Taking and giving back are O(1), lock-free and allocate nothing. A [`Buffer`] owns its bytes: parts
 //! made by [`Buffer::split_off`] are disjoint, and the block returns to its pool when the last
@@ -8,9 +8,11 @@
 //! a [`Slice`], and [`Arena::reclaim`] makes a handle again only for a block that was lent. A
 //! device that names a block twice, or one that it never got, is told so.
 
+mod budget;
 mod buffer;
 mod layout;
 mod pool;
+mod trim;
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -19,8 +21,11 @@ use std::sync::atomic::Ordering;
 
 use nic::ring::{Region, RegionId, Slice};
 
+pub use budget::{Limits, Purpose, Usage};
 pub use buffer::{Buffer, LendError};
 pub use layout::{ArenaLayout, SizeClass};
+
+use budget::Budget;
 use pool::{LENT, Pool, Shared};
 
 /// An allocator over one registered region. A handle: clones share the blocks.
@@ -30,11 +35,11 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Cuts `region`, registered as `id`, into blocks.
+    /// Cuts `region`, registered as `id`, into blocks, of which so many bytes may be used.
     ///
     /// # Panics
     /// When the region is smaller than [`ArenaLayout::bytes`], or read-only.
-    pub fn new(region: Arc<Region>, id: RegionId, layout: ArenaLayout) -> Self {
+    pub fn new(region: Arc<Region>, id: RegionId, layout: ArenaLayout, limits: Limits) -> Self {
         assert!(
             region.len() as u64 >= layout.bytes(),
             "the arena's layout takes {} bytes, its region has {}",
@@ -46,7 +51,7 @@ impl Arena {
         let mut offset = 0;
         let pools = SizeClass::ALL.map(|class| {
             let pool = Pool::new(class, offset, layout.count(class));
-            offset += u64::from(pool.block_bytes) * u64::from(layout.count(class));
+            offset += u64::from(class.bytes()) * u64::from(layout.count(class));
             pool
         });
         Arena {
@@ -54,7 +59,8 @@ impl Arena {
                 base,
                 id,
                 pools,
-                _region: region,
+                budget: Budget::new(limits),
+                region,
             }),
         }
     }
@@ -64,10 +70,13 @@ impl Arena {
         self.shared.id
     }
 
-    /// Moves short content to a short buffer, so that a longer one is free.
+    /// Moves received content that is short to a short buffer, so that a longer one is free.
     pub(crate) fn shrink(&self, buffer: Buffer) -> Buffer {
         let len = buffer.len() as u32;
-        match self.allocate(len) {
+        if SizeClass::fitting(len).is_none_or(|class| class >= buffer.class()) {
+            return buffer;
+        }
+        match self.allocate(Purpose::Received, len) {
             Some(mut small) if small.class() < buffer.class() => {
                 small.truncate(len);
                 small.copy_from_slice(&buffer);
@@ -78,27 +87,31 @@ impl Arena {
     }
 
     /// A buffer of at least `len` bytes, from the smallest class that has one free. Its length is
-    /// the block's whole size; see [`Buffer::truncate`]. `None` when memory has run out.
-    pub fn allocate(&self, len: u32) -> Option<Buffer> {
+    /// the block's whole size; see [`Buffer::truncate`]. `None` when the purpose may take no more, or memory has run out.
+    pub fn allocate(&self, purpose: Purpose, len: u32) -> Option<Buffer> {
         let first = SizeClass::fitting(len)?;
-        (first as usize..SizeClass::ALL.len()).find_map(|class| self.take(class))
+        (first as usize..SizeClass::ALL.len()).find_map(|class| self.take(class, purpose))
     }
 
-    /// A buffer of exactly this class, or `None` when it has none free.
-    pub fn allocate_class(&self, class: SizeClass) -> Option<Buffer> {
-        self.take(class as usize)
+    /// A buffer of exactly this class, or `None` when the purpose may take none, or it has none free.
+    #[inline]
+    pub fn allocate_class(&self, purpose: Purpose, class: SizeClass) -> Option<Buffer> {
+        self.take(class as usize, purpose)
     }
 
-    /// Whether the class has a block free now.
-    pub fn has_free(&self, class: SizeClass) -> bool {
-        self.free_blocks(class) > 0
+    /// Bytes that the purpose may take now.
+    pub fn headroom(&self, purpose: Purpose) -> u64 {
+        self.shared.budget.headroom(purpose)
     }
 
-    /// Blocks of the class that are free now.
-    pub fn free_blocks(&self, class: SizeClass) -> u32 {
-        self.shared.pools[class as usize]
-            .free
-            .load(Ordering::Relaxed)
+    /// What may be used.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.budget.limits
+    }
+
+    /// Bytes in use, but for those that are lent.
+    pub fn usage(&self) -> Usage {
+        self.shared.budget.usage()
     }
 
     /// The buffer behind a slice that the device gives back: exactly the slice's bytes, with
@@ -109,13 +122,15 @@ impl Arena {
         }
         let (class, index, start) = self.shared.locate(slice.offset)?;
         let pool = &self.shared.pools[class];
-        if start.checked_add(slice.len)? > pool.block_bytes {
+        if start.checked_add(slice.len)? > pool.class.bytes() {
             return None;
         }
+        let received = Purpose::Received.whole();
         pool.entries[index as usize]
             .parts
-            .compare_exchange(LENT, 1, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(LENT, received, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
+        self.shared.budget.take(Purpose::Received, pool.class);
         Some(Buffer {
             shared: self.shared.clone(),
             class: class as u8,
@@ -127,58 +142,50 @@ impl Arena {
 
     /// Takes back all that is lent: the device is gone, and touches nothing of it any more.
     pub fn reclaim_all(&self) {
-        for pool in &self.shared.pools {
+        for (class, pool) in self.shared.pools.iter().enumerate() {
             for (index, entry) in (0..).zip(&pool.entries) {
-                let taken =
-                    entry
-                        .parts
-                        .compare_exchange(LENT, 0, Ordering::Acquire, Ordering::Relaxed);
+                let posted = Purpose::Posted as u32;
+                let taken = entry.parts.compare_exchange(
+                    LENT,
+                    posted,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                );
                 if taken.is_ok() {
-                    pool.push(index);
+                    self.shared.give(class, index, posted);
                 }
             }
         }
     }
 
-    /// Bytes in use, and how many there are.
-    pub fn usage(&self) -> (u64, u64) {
-        let pools = self.shared.pools.iter();
-        pools.fold((0, 0), |(used, all), pool| {
-            let bytes = u64::from(pool.block_bytes);
-            let blocks = pool.entries.len() as u64;
-            let free = u64::from(pool.free.load(Ordering::Relaxed)).min(blocks);
-            (used + bytes * (blocks - free), all + bytes * blocks)
-        })
-    }
-
-    /// What is in use, by class.
+    /// What is in use, by class. It takes its time.
     pub fn stats(&self) -> ArenaStats {
         ArenaStats {
             pools: std::array::from_fn(|class| {
                 let pool = &self.shared.pools[class];
-                let free = pool.free.load(Ordering::Relaxed);
                 PoolStats {
                     class: SizeClass::ALL[class],
                     blocks: pool.entries.len() as u32,
-                    in_use: (pool.entries.len() as u32).saturating_sub(free),
+                    in_use: pool.in_use(),
                     exhausted: pool.exhausted.load(Ordering::Relaxed),
                 }
             }),
         }
     }
 
-    fn take(&self, class: usize) -> Option<Buffer> {
-        let pool = &self.shared.pools[class];
-        let index = pool.pop()?;
-        pool.entries[index as usize]
-            .parts
-            .store(1, Ordering::Relaxed);
+    #[inline]
+    fn take(&self, class: usize, purpose: Purpose) -> Option<Buffer> {
+        let len = SizeClass::ALL[class].bytes();
+        if self.shared.budget.headroom(purpose) < u64::from(len) {
+            return None;
+        }
+        let index = self.shared.take(class, purpose)?;
         Some(Buffer {
             shared: self.shared.clone(),
             class: class as u8,
             index,
             start: 0,
-            len: pool.block_bytes,
+            len,
         })
     }
 }

@@ -58,8 +58,18 @@ pub struct MemoryInfo {
     pub level: MemoryLevel,
     /// Bytes that it may use.
     pub limit: u64,
-    /// Bytes in use, by whole blocks.
+    /// Bytes in use, by whole blocks: the sum of those below.
     pub used: u64,
+    /// Of these, those that the NIC has to receive into, or that wait for it.
+    pub posted: u64,
+    /// Those that hold what was received.
+    pub received: u64,
+    /// Those that hold what is sent, until it is acknowledged and the NIC has read it.
+    pub queued: u64,
+    /// Those taken for handshakes, control connections and others that [`Purpose::Control`](super::Purpose::Control) names.
+    pub control: u64,
+    /// Bytes of the machine's memory that the stack's has at most: what is in use, and what is free and was not given back yet.
+    pub resident: u64,
 }
 
 #[cfg(test)]

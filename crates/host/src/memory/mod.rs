@@ -10,12 +10,16 @@ mod blocks;
 mod file_cache;
 mod level;
 mod mapped;
+mod trimmer;
 
-pub use arena::{Arena, ArenaLayout, ArenaStats, Buffer, LendError, PoolStats, SizeClass};
+pub use arena::{Arena, ArenaLayout, ArenaStats, Buffer, LendError, Limits};
+pub use arena::{PoolStats, Purpose, SizeClass, Usage};
 pub use blocks::{Block, BlockPool};
 pub use file_cache::{FileCache, FileCacheStats, FileIdentity};
 pub use level::{MemoryClass, MemoryInfo, MemoryLevel};
 pub use mapped::{MapError, MappedFile};
+pub(crate) use trimmer::Trimmer;
+
 pub use rings::fault::{GuardError, MAX_GUARDED};
 
 #[cfg(test)]

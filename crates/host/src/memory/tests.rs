@@ -9,7 +9,7 @@ use super::*;
 
 fn arena(layout: ArenaLayout) -> Arena {
     let region = Arc::new(Region::anonymous(layout.bytes() as usize));
-    Arena::new(region, RegionId(3), layout)
+    Arena::new(region, RegionId(3), layout, Limits::NONE)
 }
 
 const SMALL: ArenaLayout = ArenaLayout {
@@ -30,16 +30,18 @@ fn a_length_picks_the_smallest_class_that_holds_it() {
         (16_640, SizeClass::Record),
         (65_600, SizeClass::Large),
     ] {
-        assert_eq!(arena.allocate(len).unwrap().class(), class);
+        assert_eq!(arena.allocate(Purpose::Queued, len).unwrap().class(), class);
     }
-    assert!(arena.allocate(70_000).is_none());
+    assert!(arena.allocate(Purpose::Queued, 70_000).is_none());
 }
 
 #[test]
 fn an_exhausted_class_borrows_from_the_next_and_then_refuses() {
     let arena = arena(SMALL);
-    let taken: Vec<_> = (0..12).map(|_| arena.allocate(100).unwrap()).collect();
-    assert!(arena.allocate(100).is_none());
+    let taken: Vec<_> = (0..12)
+        .map(|_| arena.allocate(Purpose::Queued, 100).unwrap())
+        .collect();
+    assert!(arena.allocate(Purpose::Queued, 100).is_none());
     assert_eq!(arena.stats().in_use(), 12);
     drop(taken);
     assert_eq!(arena.stats().in_use(), 0);
@@ -48,7 +50,7 @@ fn an_exhausted_class_borrows_from_the_next_and_then_refuses() {
 #[test]
 fn parts_are_disjoint_and_the_last_one_frees_the_block() {
     let arena = arena(SMALL);
-    let mut front = arena.allocate(2000).unwrap();
+    let mut front = arena.allocate(Purpose::Queued, 2000).unwrap();
     let mut back = front.split_off(1000);
     front.fill(1);
     back.fill(2);
@@ -65,7 +67,7 @@ fn parts_are_disjoint_and_the_last_one_frees_the_block() {
 fn a_lent_block_comes_back_once_with_the_bytes_that_the_device_named() {
     let arena = arena(SMALL);
     let slice = arena
-        .allocate_class(SizeClass::Packet)
+        .allocate_class(Purpose::Posted, SizeClass::Packet)
         .unwrap()
         .lend()
         .unwrap();
@@ -95,17 +97,113 @@ fn a_lent_block_comes_back_once_with_the_bytes_that_the_device_named() {
 #[test]
 fn a_block_in_parts_is_not_lent() {
     let arena = arena(SMALL);
-    let mut front = arena.allocate(100).unwrap();
+    let mut front = arena.allocate(Purpose::Queued, 100).unwrap();
     let back = front.split_off(10);
     let LendError(front) = front.lend().unwrap_err();
     drop(back);
     assert!(front.lend().is_ok());
 }
 
+/// An arena with such limits, whose classes hold as much as they allow.
+fn limited(limits: Limits) -> Arena {
+    let layout = ArenaLayout::reserving(limits.bytes());
+    let region = Arc::new(Region::anonymous(layout.bytes() as usize));
+    Arena::new(region, RegionId(3), layout, limits)
+}
+
+#[test]
+fn what_is_queued_leaves_the_rest_to_others() {
+    const LARGE: u64 = SizeClass::Large.bytes() as u64;
+    let limits = Limits {
+        data: 16 * LARGE,
+        awaited: 2 * LARGE,
+        control: 2 * LARGE,
+    };
+    let arena = limited(limits);
+    let all = |purpose| {
+        let take = || arena.allocate_class(purpose, SizeClass::Large);
+        std::iter::from_fn(take).collect::<Vec<_>>()
+    };
+    let queued = all(Purpose::Queued);
+    assert_eq!(queued.len(), 12);
+    assert_eq!(arena.headroom(Purpose::Queued), 0);
+    // The device's buffers have no limit but the rings, and what they bring is the socket's to refuse.
+    let posted = arena.allocate_class(Purpose::Posted, SizeClass::Large);
+    let slice = posted.expect("a buffer").lend().expect("whole");
+    assert_eq!(arena.usage().bytes(), 12 * LARGE);
+    let received = arena.reclaim(slice).expect("lent");
+    assert_eq!(arena.usage().received, LARGE);
+    let control = all(Purpose::Control);
+    assert_eq!(control.len(), 7);
+    drop((received, queued, control));
+    assert_eq!(arena.usage(), Usage::default());
+    assert_eq!(all(Purpose::Control).len(), 20);
+}
+
+/// Bytes of the range that are in memory.
+fn in_memory(start: *mut u8, len: usize) -> usize {
+    let page = rustix::param::page_size();
+    let mut pages = vec![0u8; len.div_ceil(page)];
+    // SAFETY: the vector has a byte for each page of the range, which is mapped.
+    let asked = unsafe { libc::mincore(start.cast(), len, pages.as_mut_ptr()) };
+    assert_eq!(asked, 0);
+    pages.iter().filter(|&&page| page & 1 == 1).count() * page
+}
+
+#[test]
+fn trimming_gives_memory_back_and_what_is_in_use_stays() {
+    const BYTES: u64 = 8 << 20;
+    let limits = Limits {
+        data: 4 * BYTES,
+        ..Limits::NONE
+    };
+    let layout = ArenaLayout::reserving(limits.data);
+    let len = layout.bytes() as usize;
+    let file = rustix::fs::memfd_create("arena", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    rustix::fs::ftruncate(&file, len as u64).unwrap();
+    let (may, flags) = (
+        rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+        rustix::mm::MapFlags::SHARED,
+    );
+    // SAFETY: a new mapping replaces nothing; it stays for as long as the test's process.
+    let start =
+        unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, may, flags, &file, 0) }.unwrap();
+    // SAFETY: mapped just now, for good.
+    let shared = unsafe { Region::from_raw_parts(start.cast(), len, Arc::new(()), true) };
+    let shared = shared.backed_by(nic::ring::Backing { file, offset: 0 });
+    for region in [Region::anonymous(len), shared] {
+        let region = Arc::new(region);
+        let arena = Arena::new(Arc::clone(&region), RegionId(3), layout, limits);
+        let resident = || in_memory(region.as_ptr(), len) as u64;
+        for class in SizeClass::ALL {
+            let take = |_| {
+                let mut buffer = arena.allocate_class(Purpose::Queued, class).unwrap();
+                buffer.fill(7);
+                buffer
+            };
+            let mut taken: Vec<_> = (0..BYTES / 2 / u64::from(class.bytes()))
+                .map(take)
+                .collect();
+            let kept = taken.split_off(taken.len() / 2).swap_remove(0);
+            drop(taken);
+            let before = resident();
+            assert!(before >= BYTES / 5 * 2 && arena.resident() >= BYTES / 5 * 2);
+            let given = arena.trim(u64::MAX);
+            assert!(given >= BYTES / 6, "{class:?} {given}");
+            assert!(resident() < before - given / 5 * 4, "{class:?} {given}");
+            assert!(kept.iter().all(|&byte| byte == 7));
+            drop(kept);
+            arena.trim(u64::MAX);
+            assert!(resident() < 64 << 10, "{class:?} {}", resident());
+            assert_eq!(arena.resident(), 0);
+        }
+    }
+}
+
 #[test]
 fn two_threads_never_hold_the_same_block() {
     let arena = arena(ArenaLayout {
-        header: 64,
+        header: 1024,
         packet: 0,
         record: 0,
         large: 0,
@@ -117,7 +215,7 @@ fn two_threads_never_hold_the_same_block() {
                 for round in 0..20_000u32 {
                     let mut held = Vec::with_capacity(8);
                     for _ in 0..round % 8 {
-                        let mut buffer = arena.allocate(256).unwrap();
+                        let mut buffer = arena.allocate(Purpose::Queued, 256).unwrap();
                         buffer.fill(id);
                         held.push(buffer);
                     }
@@ -125,6 +223,11 @@ fn two_threads_never_hold_the_same_block() {
                 }
             });
         }
+        let trim = |_| {
+            arena.trim(8 << 10);
+            std::thread::yield_now();
+        };
+        (0..200).for_each(trim);
     });
     assert_eq!(arena.stats().in_use(), 0);
 }
@@ -141,7 +244,7 @@ proptest! {
         let mut lent = Vec::new();
         for (step, n) in steps {
             match step {
-                0 => live.extend(arena.allocate(u32::from(n))),
+                0 => live.extend(arena.allocate(Purpose::Queued, u32::from(n))),
                 1 if !live.is_empty() => {
                     let at = usize::from(n) % live.len();
                     let cut = u32::from(n) % (live[at].len() as u32 + 1);
@@ -274,7 +377,7 @@ fn a_buffer_grows_into_its_own_block_only() {
         record: 0,
         large: 0,
     });
-    let mut buffer = arena.allocate(1).expect("a block");
+    let mut buffer = arena.allocate(Purpose::Queued, 1).expect("a block");
     buffer.truncate(100);
     buffer.advance(50);
     assert!(buffer.append(&[7; 156]) && !buffer.append(&[8]));

@@ -6,6 +6,7 @@ use l5p::pattern::{Parameters, Patterns};
 use l5p::{Listed, ResourceId};
 
 use crate::device::Device;
+use crate::memory::Purpose;
 
 /// A set of patterns that a stack knows.
 #[derive(Clone, Debug)]
@@ -89,7 +90,9 @@ impl PatternSets {
     pub fn load(&mut self, set: &PatternSet, device: &mut Device) {
         let text = set.patterns.source().as_bytes();
         let buffer = match u32::try_from(text.len()) {
-            Ok(len) if len <= l5p::MAX_RESOURCE => device.driver.arena().allocate(len),
+            Ok(len) if len <= l5p::MAX_RESOURCE => {
+                device.driver.arena().allocate(Purpose::Control, len)
+            }
             _ => None,
         };
         match buffer {

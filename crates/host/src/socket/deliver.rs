@@ -8,8 +8,8 @@ use tcp::{Accepted, Chunk};
 use super::{ReceiveSide, Socket};
 use crate::SocketId;
 use crate::device::Device;
-use crate::driver::{FrameInfo, Supply};
-use crate::memory::Buffer;
+use crate::driver::FrameInfo;
+use crate::memory::{Buffer, MemoryLevel};
 use crate::stream::{Placed, RxStatus, Segment};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
@@ -60,7 +60,7 @@ impl Socket {
         if is_short && self.stream.append(data, &payload, status) {
             return;
         }
-        let wasteful = device.supply != Supply::Plenty && data.len <= payload.class().bytes() / 2;
+        let wasteful = device.level != MemoryLevel::Free && data.len <= payload.class().bytes() / 2;
         let buffer = if data.len <= COPY_BELOW || wasteful {
             device.driver.arena().shrink(payload)
         } else {

@@ -10,6 +10,7 @@ use crate::SocketError;
 use crate::device::Device;
 use crate::driver::Payload;
 use crate::layer5::Refused;
+use crate::memory::{MemoryClass, Purpose};
 use crate::meter::Component;
 
 /// Bytes copied to one block.
@@ -26,6 +27,15 @@ impl Socket {
     pub fn send_limit(&self, send_buffer: u32) -> u32 {
         let tuned = self.tcp.flight_limit().saturating_mul(2);
         send_buffer.min(tuned.max(LEAST_SEND_BUFFER))
+    }
+
+    /// What memory is for that is written now. A connection that waits for no acknowledgment is served before those that do.
+    #[inline]
+    pub fn purpose(&self) -> Purpose {
+        match self.memory_class {
+            MemoryClass::Data if !self.send.is_empty() => Purpose::Queued,
+            MemoryClass::Data | MemoryClass::Control => Purpose::Control,
+        }
     }
 
     /// Bytes that may be queued.

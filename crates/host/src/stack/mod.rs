@@ -65,6 +65,7 @@ impl Stack {
         device.meter.switch(Component::Driver);
         device.supply(now);
         device.driver.publish();
+        device.trim(now, !progress);
         device.meter.switch(before);
         progress
     }

@@ -12,7 +12,7 @@ use tcp::{Accepted, Chunk, Reassembly};
 use wire::SeqNum;
 
 use crate::driver::{Driver, InUse};
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Purpose};
 
 pub use chunks::{ReadChunk, ReadChunks};
 pub(crate) use run::Run;
@@ -349,7 +349,7 @@ impl Stream {
             let under = segment.status.replaced.map(|context| context.epoch);
             let stale = epoch.is_none() || under != epoch;
             if let Some(placed) = segment.as_placed().filter(|_| stale) {
-                let buffer = driver.arena().allocate(size);
+                let buffer = driver.arena().allocate(Purpose::Received, size);
                 let bytes = driver.regions.view(placed.slice());
                 let (Some(bytes), Some(mut buffer)) = (bytes, buffer) else {
                     return false;

@@ -8,7 +8,7 @@ use testkit::pattern;
 
 use super::pair::{CLIENT, Fate, Pair, SERVER};
 use crate::driver::Supply;
-use crate::memory::{Buffer, SizeClass};
+use crate::memory::{Buffer, Purpose, SizeClass};
 use crate::{Event, Offload, SocketError, TlsRole};
 
 /// Takes all the memory that the server has left.
@@ -22,7 +22,7 @@ fn hoard(pair: &mut Pair) -> Vec<Buffer> {
         .into_iter()
         .flat_map(|class| {
             let arena = arena.clone();
-            std::iter::from_fn(move || arena.allocate_class(class))
+            std::iter::from_fn(move || arena.allocate_class(Purpose::Control, class))
         })
         .collect()
 }

@@ -10,7 +10,6 @@ use nic::{FrameMeta, Nic, NicConfig};
 use rustls::pki_types::ServerName;
 use wire::ethernet::MacAddr;
 
-use crate::memory::ArenaLayout;
 use crate::{
     Cidr, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack, StackConfig,
     TlsRole,
@@ -60,12 +59,7 @@ impl Pair {
             let mac = mac(at);
             let mut config = StackConfig {
                 addresses: vec![Cidr::new(v4(at), 24)],
-                arena: ArenaLayout {
-                    header: 2048,
-                    packet: 4096,
-                    record: 512,
-                    large: 512,
-                },
+                memory: 50 << 20,
                 secret: [at as u8 + 7; 16],
                 ..StackConfig::default()
             };

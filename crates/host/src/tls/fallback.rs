@@ -12,6 +12,7 @@ use crate::CloseReason;
 use crate::counters::Counters;
 use crate::driver::{Driver, Part, Payload};
 use crate::layer5::Fallback;
+use crate::memory::Purpose;
 
 impl Session {
     /// Puts the ciphertext of the record around `tcpsn` in the place of its plaintext, which the NIC must have read for the
@@ -50,7 +51,7 @@ impl Session {
         if framed.len() != record.len as usize {
             return Fallback::Impossible(CloseReason::Device("a record's bytes are gone".into()));
         }
-        let Some(mut sealed) = driver.take_tail(record.len) else {
+        let Some(mut sealed) = driver.take_tail_for(Purpose::Control, record.len) else {
             return Fallback::NoMemory;
         };
         self.writer.encrypt_framed(&record, &[&framed], &mut sealed);

@@ -6,6 +6,7 @@ use l5p::tls::HEADER_LEN;
 use super::{Offload, TlsRole};
 use crate::driver::Payload;
 use crate::layer5::Outgoing;
+use crate::memory::Purpose;
 use crate::stream::Stream;
 use crate::{CloseReason, SocketError};
 
@@ -133,7 +134,10 @@ const PIECE: usize = 16 << 10;
 fn queue(bytes: &[u8], out: &mut Outgoing<'_>) -> bool {
     let mut pieces = Vec::new();
     for piece in bytes.chunks(PIECE) {
-        let Some(mut buffer) = out.driver.take_tail(piece.len() as u32) else {
+        let Some(mut buffer) = out
+            .driver
+            .take_tail_for(Purpose::Control, piece.len() as u32)
+        else {
             return false;
         };
         buffer.copy_from_slice(piece);

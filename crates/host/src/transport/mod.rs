@@ -125,6 +125,7 @@ impl Transport {
             schedule.timers.next(),
             self.link.poll_timeout(),
             self.time_wait.poll_timeout(),
+            self.device.trim_timeout(),
             has_work.then_some(self.last_poll + wait),
             has_reapable.then_some(self.last_poll + REAP),
         ]

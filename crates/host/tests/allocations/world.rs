@@ -25,7 +25,7 @@ impl Watched {
             ..WorldConfig::default()
         };
         for (at, node) in config.nodes.iter_mut().enumerate() {
-            node.stack.arena = WorldConfig::modest(1).nodes[0].stack.arena;
+            node.stack.memory = WorldConfig::modest(1).nodes[0].stack.memory;
             change(at, &mut node.stack);
         }
         Self {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, hosts_with, v4};
+use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts_with, v4};
 use host::SocketId;
 use sim::Fate;
 use testkit::pattern;
@@ -46,8 +46,34 @@ fn read_all(pair: &mut Pair, crowd: &[(SocketId, SocketId)], len: usize) {
 }
 
 #[test]
+fn memory_that_is_needed_no_more_is_given_back() {
+    const SLACK: u64 = 9 << 20;
+    let mut pair = hosts_with(|_, node| node.stack.memory = 128 << 20);
+    let data = pattern(256 << 10);
+    let connections: Vec<_> = (0..64).map(|_| pair.connected(v4)).collect();
+    let before = pair.stack(CLIENT).memory();
+    for &(client, _) in &connections {
+        assert_eq!(pair.write(CLIENT, client, &data), data.len());
+    }
+    let held = pair.stack(CLIENT).memory();
+    assert!(held.queued >= 16 << 20, "{held:?}");
+    let now = pair.now();
+    for (client, _) in connections {
+        pair.stack(CLIENT).abort(now, client).expect("it is open");
+    }
+    pair.run_for(Duration::from_secs(5));
+    let after = pair.stack(CLIENT).memory();
+    // A block is kept for what is written next.
+    assert!(after.queued < 128 << 10, "{after:?}");
+    assert!(
+        after.resident <= before.resident.max(after.used) + SLACK,
+        "{after:?} {before:?}"
+    );
+}
+
+#[test]
 fn many_records_received_by_half_in_short_segments_leave_memory_to_others() {
-    let mut pair = hosts();
+    let mut pair = hosts_with(|_, node| node.stack.memory = 26 << 20);
     let crowd = crowd(&mut pair, |pair, client| {
         pair.stack(CLIENT).set_nodelay(client, true).expect("open");
         for _ in 0..24 {
@@ -68,8 +94,7 @@ fn many_records_whose_first_packet_is_lost_leave_memory_to_others() {
         if at == CLIENT {
             return;
         }
-        node.stack.arena.record = 128;
-        node.stack.arena.large = 320;
+        node.stack.memory = 45 << 20;
     });
     let lossy = Rc::new(Cell::new(true));
     let is_lossy = Rc::clone(&lossy);

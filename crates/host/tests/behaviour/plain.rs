@@ -197,12 +197,7 @@ fn a_reader_that_sleeps_closes_the_window_and_reopens_it() {
 #[test]
 fn who_does_not_read_cannot_take_all_memory_from_others() {
     let mut pair = hosts_with(|_, node| {
-        node.stack.arena = host::memory::ArenaLayout {
-            header: 256,
-            packet: 256,
-            record: 32,
-            large: 48,
-        };
+        node.stack.memory = 5 << 20;
         node.function.small_entries = 64;
         node.function.large_entries = 16;
     });

@@ -7,6 +7,8 @@ use clap::{Args, ValueEnum};
 use host::{Accel, Cidr, Handoff, Offload};
 use nic::ToeConfig;
 
+use super::memory;
+
 /// The interface or NIC that a stack of ours uses, its addresses, and what the NIC does for TLS and NVMe/TCP.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Interface")]
@@ -42,6 +44,10 @@ pub struct Wire {
     /// Append the TLS secrets to this file, in the format of SSLKEYLOGFILE
     #[arg(long, value_name = "FILE", help_heading = "Debugging")]
     pub keylog: Option<PathBuf>,
+    /// Most memory for packets and the data of connections; between 32M and half of the machine's. Default: an eighth of the
+    /// machine's, or of its control group's limit, but at least 128M and at most 1G
+    #[arg(long, value_name = "SIZE", value_parser = memory::parse, help_heading = "Limits")]
+    pub memory: Option<u64>,
     /// Poll without sleeping: lower latency, two cores busy
     #[arg(long, help_heading = "Debugging")]
     pub busy_poll: bool,

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use host::memory::ArenaLayout;
 use host::{Stack, read_cycles};
 use sim::{NodeConfig, World, WorldConfig};
 
@@ -30,7 +29,7 @@ const ARENA: u64 = 256 << 20;
 pub fn node() -> NodeConfig {
     let mut node = NodeConfig::default();
     node.stack.meter = true;
-    node.stack.arena = ArenaLayout::within(ARENA);
+    node.stack.memory = ARENA;
     node
 }
 

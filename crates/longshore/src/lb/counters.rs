@@ -193,7 +193,7 @@ counters! {
         connect_failures,
         /// Connections to the backend that took too long to open.
         connect_timeouts,
-        /// Connections to the backend that failed for want of memory, ports or sockets here: no fault of the backend's.
+        /// Connections to the backend that failed for want of memory, ports or sockets here.
         connects_starved,
         /// Responses that were malformed, or broke off before their head was complete.
         response_failures,

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use host::memory::ArenaLayout;
 use host::nvme::PduOffload;
 use host::nvme::initiator::{Blocks, Event, Initiator, Io, Status};
 use host::{Offload, SocketError, SocketId};
@@ -213,7 +212,7 @@ impl<'a> Run<'a> {
     /// The initiator begins to connect after `start`.
     fn new(scenario: &'a Scenario, help: &Help, start: Duration) -> Result<Self, Mismatch> {
         let mut node = NodeConfig::default();
-        node.stack.arena = ArenaLayout::within(ARENA);
+        node.stack.memory = ARENA;
         node.nic.context_memory = scenario.context_memory;
         let nodes = help.lending.map(|lending| {
             let mut node = node.clone();

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::memory::ArenaLayout;
 use host::{Accel, CloseReason, Event, ListenOptions, ListenerId, SocketId};
 use nic::ring::{FunctionConfig, Region};
 
@@ -518,12 +517,7 @@ fn world(scenario: &Scenario, help: Help) -> World {
             contexts: 64,
             ..node.function
         };
-        node.stack.arena = ArenaLayout {
-            header: 1024,
-            packet: 1024,
-            record: 256,
-            large: 128,
-        };
+        node.stack.memory = 15 << 20;
         node.stack.tcp.timestamps = tcp.timestamps;
         node.stack.tcp.sack = tcp.sack;
         node.stack.tcp.window_scale = tcp.window_scale;

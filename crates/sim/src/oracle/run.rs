@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use host::memory::ArenaLayout;
 use host::{CloseReason, ListenOptions, Offload, TlsInfo};
 use nic::ring::FunctionConfig;
 use wire::SeqNum;
@@ -144,12 +143,7 @@ impl Run {
             contexts: 64,
             ..node.function
         };
-        node.stack.arena = ArenaLayout {
-            header: 1024,
-            packet: 1024,
-            record: 256,
-            large: 128,
-        };
+        node.stack.memory = 15 << 20;
         node.stack.max_sockets = 16;
         let nodes = help.lending.map(|lending| {
             let mut node = node.clone();

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use host::memory::ArenaLayout;
 use host::{Cidr, Stack, StackConfig};
 use nic::ring::FunctionConfig;
 use nic::{Nic, NicConfig};
@@ -57,12 +56,7 @@ impl WorldConfig {
     /// So many hosts with 50 MiB of payload memory each, 50 µs apart, and [watched](Self::watched).
     pub fn modest(hosts: usize) -> Self {
         let mut node = NodeConfig::default();
-        node.stack.arena = ArenaLayout {
-            header: 2048,
-            packet: 4096,
-            record: 512,
-            large: 512,
-        };
+        node.stack.memory = 50 << 20;
         let link = Impairment {
             delay: Duration::from_micros(50),
             ..Impairment::default()

@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::{Arena, ArenaLayout};
+use crate::memory::{Arena, ArenaLayout, Limits, Purpose};
 
 const CONTENT: Slice = Slice {
     region: RegionId(7),
@@ -44,8 +44,10 @@ fn messages(layout: FrameLayout, count: u32) -> (Framed, Places) {
         large: 1,
     };
     let region = Arc::new(Region::anonymous(blocks.bytes() as usize));
-    let arena = Arena::new(region, RegionId(3), blocks);
-    let mut around = arena.allocate(count * layout.around()).expect("it is free");
+    let arena = Arena::new(region, RegionId(3), blocks, Limits::NONE);
+    let mut around = arena
+        .allocate(Purpose::Queued, count * layout.around())
+        .expect("it is free");
     around.truncate(count * layout.around());
     let content = Slice {
         len: count * u32::from(layout.content),

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use nic::ring::Slice;
 
-use super::SizeClass;
 use super::pool::{Entry, LENT, Shared};
+use super::{Purpose, SizeClass};
 
 /// Bytes of an arena that this handle alone may touch.
 ///
@@ -59,7 +59,7 @@ impl Buffer {
     /// or other parts of the block are alive.
     pub fn append(&mut self, bytes: &[u8]) -> bool {
         let end = u64::from(self.start) + u64::from(self.len) + bytes.len() as u64;
-        let is_whole = self.entry().parts.load(Ordering::Acquire) == 1;
+        let is_whole = Purpose::parts(self.entry().parts.load(Ordering::Acquire)) == 1;
         if !is_whole || end > u64::from(self.class().bytes()) {
             return false;
         }
@@ -107,13 +107,14 @@ impl Buffer {
     /// # Errors
     /// [`LendError`], with the buffer, while other parts of the block are alive.
     pub fn lend(mut self) -> Result<Slice, LendError> {
-        let lent =
-            self.entry()
-                .parts
-                .compare_exchange(1, LENT, Ordering::Release, Ordering::Relaxed);
-        if lent.is_err() {
+        let entry = self.entry();
+        let word = entry.parts.load(Ordering::Acquire);
+        // No other handle names a block in one part, which therefore stays as it is.
+        if Purpose::parts(word) != 1 {
             return Err(LendError(self));
         }
+        entry.parts.store(LENT, Ordering::Release);
+        self.shared.budget.give(Purpose::of(word), self.class());
         self.start = 0;
         self.len = self.class().bytes();
         let slice = self.slice();
@@ -160,9 +161,9 @@ impl Drop for Buffer {
         let before = pool.entries[self.index as usize]
             .parts
             .fetch_sub(1, Ordering::AcqRel);
-        debug_assert!((1..LENT).contains(&before));
-        if before == 1 {
-            pool.push(self.index);
+        debug_assert!(before < LENT && Purpose::parts(before) > 0);
+        if Purpose::parts(before) == 1 {
+            self.shared.give(self.class.into(), self.index, before);
         }
     }
 }

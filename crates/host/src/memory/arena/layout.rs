@@ -67,18 +67,18 @@ impl ArenaLayout {
             .sum()
     }
 
-    /// A layout that takes at most `bytes`: most of it in [`SizeClass::Record`] and
-    /// [`SizeClass::Large`] blocks, where payload is.
-    pub fn within(bytes: u64) -> Self {
-        let blocks = |share: u64, class: SizeClass| {
-            let count = bytes / 100 * share / u64::from(class.bytes());
-            u32::try_from(count).unwrap_or(u32::MAX >> 1).max(1)
+    /// A layout whose classes can hold so many bytes each, whatever the others do, so that bytes are all that is to be counted. [Short
+    /// blocks](SizeClass::Header) have an eighth of that: longer ones do in their place.
+    pub fn reserving(bytes: u64) -> Self {
+        let blocks = |bytes: u64, class: SizeClass| {
+            let count = bytes.div_ceil(u64::from(class.bytes()));
+            u32::try_from(count).unwrap_or(u32::MAX >> 1)
         };
         ArenaLayout {
-            header: blocks(2, SizeClass::Header),
-            packet: blocks(18, SizeClass::Packet),
-            record: blocks(30, SizeClass::Record),
-            large: blocks(50, SizeClass::Large),
+            header: blocks(bytes / 8, SizeClass::Header),
+            packet: blocks(bytes, SizeClass::Packet),
+            record: blocks(bytes, SizeClass::Record),
+            large: blocks(bytes, SizeClass::Large),
         }
     }
 
@@ -89,18 +89,6 @@ impl ArenaLayout {
             SizeClass::Packet => self.packet,
             SizeClass::Record => self.record,
             SizeClass::Large => self.large,
-        }
-    }
-}
-
-impl Default for ArenaLayout {
-    /// About 100 MiB of address space; pages that are never used cost nothing.
-    fn default() -> Self {
-        ArenaLayout {
-            header: 8192,
-            packet: 8192,
-            record: 2048,
-            large: 768,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::ConnectionOffload;
 use crate::events::Source;
+use crate::memory::Purpose;
 use crate::meter::Component;
 use crate::socket::quasi::{Flag, Held, Quasi};
 use crate::stream::ReadChunk;
@@ -117,7 +118,9 @@ impl ConnectionOffload {
         }
         let fits = held.written.is_none() && data.len() <= LARGEST_RESPONSE;
         let buffer = if fits {
-            self.transport.device.driver.take_tail(data.len() as u32)
+            let driver = &mut self.transport.device.driver;
+            driver.begin_write(Purpose::Queued);
+            driver.take_tail(data.len() as u32)
         } else {
             None
         };

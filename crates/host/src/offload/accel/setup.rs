@@ -10,9 +10,9 @@ use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum};
 
 use super::{AccelState, ConnectionOffload};
-use crate::driver::{FrameInfo, Supply};
+use crate::driver::FrameInfo;
 use crate::link::source_mac;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, MemoryLevel};
 use crate::socket::quasi::{Flag, Held, Opening, Quasi};
 use crate::socket::{Membership, Socket};
 use crate::{CloseReason, ListenerId, SocketId};
@@ -195,7 +195,7 @@ impl ConnectionOffload {
             self.transport.device.counters.driver_rx_bytes += u64::from(parsed.payload_len);
             frame.advance(parsed.payload_offset as u32);
             frame.truncate(parsed.payload_len);
-            let is_wasteful = self.transport.device.supply != Supply::Plenty
+            let is_wasteful = self.transport.device.level != MemoryLevel::Free
                 && parsed.payload_len <= SHRINK_BELOW;
             if is_wasteful {
                 frame = self.transport.device.driver.arena().shrink(frame);

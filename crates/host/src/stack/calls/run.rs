@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::Meter;
+use crate::counters::MEMORY_GAUGES;
 use crate::stack::Stack;
 
 impl Stack {
@@ -55,6 +56,18 @@ impl Stack {
 
     /// The stack's counters, named as in Linux where it has one.
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.offload.transport.device.counters.iter()
+        let memory = self.memory();
+        let gauges = [
+            memory.level as u64,
+            memory.limit,
+            memory.posted,
+            memory.received,
+            memory.queued,
+            memory.control,
+            memory.resident,
+        ];
+        let names = MEMORY_GAUGES.iter().map(|(name, _)| *name);
+        let counters = self.offload.transport.device.counters.iter();
+        counters.chain(names.zip(gauges))
     }
 }

@@ -84,6 +84,8 @@ impl Stack {
             socket.awaited.add(EventKinds::WRITABLE);
             return Err(SocketError::WouldBlock);
         }
+        let purpose = socket.purpose();
+        transport.device.driver.begin_write(purpose);
         match write(socket, &mut transport.device, room) {
             Ok(0) => {
                 socket.awaited.add(EventKinds::WRITABLE);

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
-use host::memory::ArenaLayout;
 use host::{Event, ListenOptions, ListenerId, Offload, SocketId};
 use sim::{Suite, World, WorldConfig};
 
@@ -46,7 +45,7 @@ impl BenchWorld {
         node.stack.max_sockets = connections + 1024;
         node.stack.tcp.rcv_buf = 1 << 20;
         node.stack.send_buffer = SEND_BUFFER.max(2 * settings.message_bytes);
-        node.stack.arena = ArenaLayout::within(ARENA);
+        node.stack.memory = ARENA;
         node.stack.record_bytes = settings.record_bytes as u16;
         node.function.contexts = (settings.connections + 64).next_power_of_two();
         let mut world = World::new(WorldConfig {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use host::memory::ArenaLayout;
 use sim::WorldConfig;
 
 use super::rig::{Manner, Rig, config};
@@ -47,7 +46,8 @@ fn checks_for_which_there_is_no_socket_have_no_result() {
 #[test]
 fn servers_are_not_taken_down_while_clients_that_read_nothing_hold_the_memory() {
     let mut settings = WorldConfig::default();
-    settings.nodes[0].stack.arena = ArenaLayout::within(4 << 20);
+    // Little beside the buffers to receive into.
+    settings.nodes[0].stack.memory = 25 << 20;
     let servers = [(8081, Manner::Serves), (8082, Manner::Serves)];
     let mut rig = Rig::in_world(
         &config("", ASKS, &[8081, 8082]),

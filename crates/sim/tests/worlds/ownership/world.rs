@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use host::memory::ArenaLayout;
 use host::{Accel, Stack};
 use nic::ring::FunctionConfig;
 use nic::{FrameMeta, Nic, NicConfig};
@@ -160,12 +159,7 @@ impl<A: App> World<A> {
             tags: 16,
             ..node.function
         };
-        node.stack.arena = ArenaLayout {
-            header: 64,
-            packet: 128,
-            record: 8,
-            large: 16,
-        };
+        node.stack.memory = 2 << 20;
         node.stack.tcp.delayed_ack = None;
         node.stack.tcp.time_wait = Duration::from_secs(2);
         node.stack.accel = accel;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::memory::ArenaLayout;
 use host::nvme::{FatalError, Negotiated, PduOffload, opening};
 use host::pdus::{DataDigest, Destination, PduData, PduSink, Unmapped};
 use host::{CloseReason, Offload, SocketError, SocketId};
@@ -134,12 +133,7 @@ impl Rig {
             contexts: 64,
             ..node.function
         };
-        node.stack.arena = ArenaLayout {
-            header: 1024,
-            packet: 1024,
-            record: 256,
-            large: 128,
-        };
+        node.stack.memory = 15 << 20;
         node.stack.max_sockets = 16;
         let mut world = World::new(WorldConfig {
             seed: mode.seed,

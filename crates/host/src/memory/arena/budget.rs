@@ -1,0 +1,152 @@
+//! How many bytes of an arena may be used for what.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::SizeClass;
+
+/// What a block is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The device has it, or is about to have it, for what it receives. Its rings bound these blocks, which no limit is for.
+    Posted,
+    /// It has what was received. A socket decides before it keeps that; no limit is for it here.
+    Received,
+    /// It is in a send queue, or the device may still read it.
+    Queued,
+    /// It has what must go out for others to give memory back: handshakes, answers, control connections, the first bytes behind those that a
+    /// peer has acknowledged.
+    Control,
+}
+
+impl Purpose {
+    const ALL: [Purpose; 4] = [Self::Posted, Self::Received, Self::Queued, Self::Control];
+
+    /// Where it is in the word of a block's [`Entry`](super::pool::Entry).
+    const SHIFT: u32 = 28;
+
+    /// The word of a block in one part.
+    pub(super) fn whole(self) -> u32 {
+        1 | (self as u32) << Self::SHIFT
+    }
+
+    /// What the block with this word is used for.
+    pub(super) fn of(word: u32) -> Self {
+        Self::ALL[(word >> Self::SHIFT & 3) as usize]
+    }
+
+    /// Live parts of the block with this word.
+    pub(super) fn parts(word: u32) -> u32 {
+        word & ((1 << Self::SHIFT) - 1)
+    }
+}
+
+/// Bytes that an arena may use. What is posted to the device comes on top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// For all that is received and queued.
+    pub data: u64,
+    /// Beyond that, for what was received and is awaited by a socket that has nothing else to read.
+    pub awaited: u64,
+    /// Beyond both, for what [controls](Purpose::Control).
+    pub control: u64,
+}
+
+impl Limits {
+    /// As much as there are blocks.
+    pub const NONE: Limits = Limits {
+        data: u64::MAX / 8,
+        awaited: 0,
+        control: 0,
+    };
+
+    /// So many bytes, of which an eighth each are the two reserves.
+    pub fn of(bytes: u64) -> Limits {
+        let reserve = bytes / 8;
+        Limits {
+            data: bytes - 2 * reserve,
+            awaited: reserve,
+            control: reserve,
+        }
+    }
+
+    /// All of them.
+    pub fn bytes(&self) -> u64 {
+        self.data + self.awaited + self.control
+    }
+
+    /// What send queues may hold of [`Self::data`], so that they leave something to what is received.
+    pub fn queued(&self) -> u64 {
+        self.data / 4 * 3
+    }
+}
+
+/// Bytes of an arena in use, by purpose and whole blocks. What is posted to the device is not in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// [`Purpose::Received`].
+    pub received: u64,
+    /// [`Purpose::Queued`].
+    pub queued: u64,
+    /// [`Purpose::Control`].
+    pub control: u64,
+}
+
+impl Usage {
+    /// All of it.
+    pub fn bytes(&self) -> u64 {
+        self.received + self.queued + self.control
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Budget {
+    pub limits: Limits,
+    /// Bytes by purpose; those posted are not counted.
+    used: [AtomicU64; 4],
+}
+
+impl Budget {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            used: Default::default(),
+        }
+    }
+
+    pub fn usage(&self) -> Usage {
+        let used = |purpose: Purpose| self.used[purpose as usize].load(Ordering::Relaxed);
+        Usage {
+            received: used(Purpose::Received),
+            queued: used(Purpose::Queued),
+            control: used(Purpose::Control),
+        }
+    }
+
+    /// Bytes that the purpose may take now. What another thread takes meanwhile may exceed a limit by a block.
+    pub fn headroom(&self, purpose: Purpose) -> u64 {
+        let (limits, usage) = (&self.limits, self.usage());
+        let used = usage.bytes();
+        match purpose {
+            Purpose::Posted | Purpose::Received => u64::MAX,
+            Purpose::Queued => {
+                let own = limits.queued().saturating_sub(usage.queued);
+                limits.data.saturating_sub(used).min(own)
+            }
+            Purpose::Control => limits.bytes().saturating_sub(used),
+        }
+    }
+
+    #[inline]
+    pub fn take(&self, purpose: Purpose, class: SizeClass) {
+        if purpose != Purpose::Posted {
+            self.used[purpose as usize].fetch_add(class.bytes().into(), Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub fn give(&self, purpose: Purpose, class: SizeClass) {
+        if purpose != Purpose::Posted {
+            self.used[purpose as usize].fetch_sub(class.bytes().into(), Ordering::Relaxed);
+        }
+    }
+}
