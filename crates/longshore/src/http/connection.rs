@@ -15,17 +15,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::find_head::{Head, MAX_EMPTY, find_head};
 use super::head::{understand, version_problem};
 use super::request::{Request, Status};
-
-/// Bytes of empty lines that may come before a head.
-const MOST_EMPTY: usize = 64;
 
 /// What a peer may ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of a request line.
-    pub request_line: usize,
     /// Bytes of a request's whole head.
     pub head: usize,
     /// Header fields.
@@ -41,7 +37,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            request_line: 8 * 1024,
             head: 32 * 1024,
             fields: 100,
             content: 64 * 1024,
@@ -97,10 +92,8 @@ enum Phase {
 /// Waiting for a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reading {
-    /// Bytes of the buffer that have no end of a head in them.
-    searched: usize,
-    /// Bytes of empty lines before the head, which are dropped.
-    skipped: usize,
+    /// Bytes of the buffer that are whole lines.
+    scanned: usize,
     /// Something of it has come, and be it an empty line: its time runs.
     has_begun: bool,
 }
@@ -121,7 +114,7 @@ impl Connection {
     pub fn room(&self) -> usize {
         match self.phase {
             Phase::Closed => 0,
-            _ => self.limits.head.saturating_sub(self.input.len()),
+            _ => (self.limits.head + MAX_EMPTY).saturating_sub(self.input.len()),
         }
     }
 
@@ -149,18 +142,11 @@ impl Connection {
         let Phase::Reading(reading) = &mut self.phase else {
             return None;
         };
-        drop_empty_lines(&mut self.input, reading);
-        if reading.skipped > MOST_EMPTY {
-            return Some(self.refuse(Status::BAD_REQUEST, false));
+        match find_head(&self.input, &mut reading.scanned, self.limits.head) {
+            Head::Complete { start, end } => Some(self.take_request(start, end)),
+            Head::Refused(status) => Some(self.refuse(status, false)),
+            Head::Partial => self.late_or_gone(now),
         }
-        if !has_head(&self.input, reading.searched) {
-            reading.searched = self.input.len();
-            if let Some(status) = self.too_large() {
-                return Some(self.refuse(status, false));
-            }
-            return self.late_or_gone(now);
-        }
-        Some(self.take_request())
     }
 
     /// The response to the last action is sent, or at least queued.
@@ -190,40 +176,35 @@ impl Connection {
         }
     }
 
-    fn take_request(&mut self) -> Action {
+    fn take_request(&mut self, start: usize, end: usize) -> Action {
         let mut storage = [httparse::EMPTY_HEADER; 256];
         let fields = self.limits.fields.min(storage.len());
         let mut parsed = httparse::Request::new(&mut storage[..fields]);
-        let outcome = match parsed.parse(&self.input) {
-            Ok(httparse::Status::Complete(len)) if len <= self.limits.head => {
-                understand(&parsed, self.limits.content).map(|understood| (len, understood))
+        let head = &self.input[start..end];
+        let outcome = match parsed.parse(head) {
+            Ok(httparse::Status::Complete(len)) if len == head.len() => {
+                understand(&parsed, self.limits.content)
             }
-            Ok(_) => Err(Status::FIELDS_TOO_LARGE),
             Err(httparse::Error::TooManyHeaders) => Err(Status::FIELDS_TOO_LARGE),
-            Err(httparse::Error::Version) => Err(version_problem(&self.input)),
-            Err(_) => Err(Status::BAD_REQUEST),
+            Err(httparse::Error::Version) => Err(version_problem(head)),
+            _ => Err(Status::BAD_REQUEST),
         };
-        match outcome {
-            Err(status) => self.refuse(status, false),
-            Ok((len, understood)) => {
-                let line = self.input.iter().position(|&b| b == b'\n').unwrap_or(0);
-                if line > self.limits.request_line {
-                    return self.refuse(Status::URI_TOO_LONG, false);
-                }
-                self.input.drain(..len);
-                self.deadline = None;
-                self.phase = Phase::Responding {
-                    then_skip: understood.content,
-                };
-                match understood.request {
-                    Ok(request) => Action::Serve(Box::new(request)),
-                    Err((status, head)) => Action::Refuse {
-                        status,
-                        close: !understood.keep_alive,
-                        head,
-                    },
-                }
-            }
+        let understood = match outcome {
+            Err(status) => return self.refuse(status, false),
+            Ok(understood) => understood,
+        };
+        self.input.drain(..end);
+        self.deadline = None;
+        self.phase = Phase::Responding {
+            then_skip: understood.content,
+        };
+        match understood.request {
+            Ok(request) => Action::Serve(Box::new(request)),
+            Err((status, head)) => Action::Refuse {
+                status,
+                close: !understood.keep_alive,
+                head,
+            },
         }
     }
 
@@ -235,14 +216,6 @@ impl Connection {
             status,
             close: true,
             head,
-        }
-    }
-
-    fn too_large(&self) -> Option<Status> {
-        match self.input.iter().position(|&b| b == b'\n') {
-            None if self.input.len() > self.limits.request_line => Some(Status::URI_TOO_LONG),
-            _ if self.input.len() >= self.limits.head => Some(Status::FIELDS_TOO_LARGE),
-            _ => None,
         }
     }
 
@@ -279,22 +252,4 @@ impl Connection {
             ..Reading::default()
         }
     }
-}
-
-/// RFC 9112 §2.2: at least one empty line before a request line is to be ignored.
-fn drop_empty_lines(input: &mut Vec<u8>, reading: &mut Reading) {
-    let is_end = |byte: &&u8| **byte == b'\r' || **byte == b'\n';
-    let empty = input.iter().take_while(is_end).count();
-    if empty > 0 {
-        input.drain(..empty);
-        reading.searched = 0;
-        reading.skipped += empty;
-    }
-}
-
-/// Whether an empty line ends a head in `input`, of which the first `searched` bytes were looked at.
-fn has_head(input: &[u8], searched: usize) -> bool {
-    let from = searched.saturating_sub(3).min(input.len());
-    let tail = &input[from..];
-    tail.windows(2).any(|w| w == b"\n\n") || tail.windows(3).any(|w| w == b"\n\r\n")
 }

@@ -1,5 +1,6 @@
 //! What the head of a request says.
 
+use super::authority::is_authority;
 use super::request::{Fields, Method, Request, Status};
 use super::target::Target;
 
@@ -33,6 +34,7 @@ pub(super) fn understand(
     parsed: &httparse::Request<'_, '_>,
     most_content: u64,
 ) -> Result<Understood, Status> {
+    let newer = parsed.version == Some(1);
     let mut fields = Fields::default();
     let mut hosts = 0;
     let mut close = false;
@@ -43,7 +45,12 @@ pub(super) fn understand(
     for header in parsed.headers.iter() {
         let value = std::str::from_utf8(header.value).map_err(|_| Status::BAD_REQUEST);
         match header.name.to_ascii_lowercase().as_str() {
-            "host" => hosts += 1,
+            "host" => {
+                hosts += 1;
+                if !is_authority(header.value) {
+                    return Err(Status::BAD_REQUEST);
+                }
+            }
             "connection" => {
                 for option in value?.split(',').map(str::trim) {
                     close |= option.eq_ignore_ascii_case("close");
@@ -51,8 +58,7 @@ pub(super) fn understand(
                 }
             }
             "content-length" => {
-                let value = value?;
-                let len = parse_length(value).ok_or(Status::BAD_REQUEST)?;
+                let len = decimal(header.value).ok_or(Status::BAD_REQUEST)?;
                 // RFC 9112 §6.3: differing lengths are an unrecoverable error.
                 if content.is_some_and(|other| other != len) {
                     return Err(Status::BAD_REQUEST);
@@ -60,7 +66,8 @@ pub(super) fn understand(
                 content = Some(len);
             }
             "transfer-encoding" => coded = true,
-            "expect" => unknown_expectation = !value?.eq_ignore_ascii_case("100-continue"),
+            // RFC 9110 §10.1.1: a request of HTTP/1.0 has no expectations.
+            "expect" if newer => unknown_expectation = !value?.eq_ignore_ascii_case("100-continue"),
             "range" => fields.range = Some(value?.to_owned()),
             "if-range" => fields.if_range = Some(value?.to_owned()),
             "if-match" => append(&mut fields.if_match, value?),
@@ -70,7 +77,6 @@ pub(super) fn understand(
             _ => {}
         }
     }
-    let newer = parsed.version == Some(1);
     // RFC 9112 §3.2: a request without exactly one Host is bad, of 1.1; and never two.
     if hosts > 1 || (newer && hosts == 0) || (coded && content.is_some()) {
         return Err(Status::BAD_REQUEST);
@@ -106,9 +112,14 @@ pub(super) fn understand(
     })
 }
 
-fn parse_length(value: &str) -> Option<u64> {
-    let valid = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-    valid.then(|| value.parse().ok()).flatten()
+/// Digits and nothing else.
+pub fn decimal(value: &[u8]) -> Option<u64> {
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value)
+        .ok()
+        .filter(|_| is_number)?
+        .parse()
+        .ok()
 }
 
 /// Lists that came in several fields are one list (RFC 9110 §5.3).

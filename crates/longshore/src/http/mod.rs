@@ -3,8 +3,10 @@
 //! A server's [`Connection`] turns received bytes into [`Request`]s and refusals; [`plan()`] turns a request
 //! and what is known of the file into a [`Response`]. The client's side is [`l5p::http`].
 
+mod authority;
 mod conditional;
 mod connection;
+mod find_head;
 mod head;
 mod plan;
 mod range;
@@ -12,8 +14,11 @@ mod request;
 mod response;
 mod target;
 
+pub use authority::is_authority;
 pub use conditional::{EntityTag, Validators};
 pub use connection::{Action, Connection, Limits};
+pub use find_head::{Head, find_head};
+pub use head::decimal;
 pub use plan::{Content, Piece, Response, plan, plan_bytes, redirect, refuse, refuse_unread};
 pub use range::ByteRange;
 pub use request::{Method, Request, Status};

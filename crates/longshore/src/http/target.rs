@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use super::Status;
+use super::{Status, is_authority};
 
 /// A path below the server's root, decoded; safe to append to a directory: no empty segment, no
 /// `.` or `..`, no separator or NUL inside a segment.
@@ -37,18 +37,16 @@ const IN_PATH: &AsciiSet = &CONTROLS
 impl Target {
     /// Parses the origin form, or the absolute form that a server must take too (RFC 9112 §3.2).
     pub fn parse(text: &str) -> Result<Target, Status> {
-        let origin = if text.starts_with('/') {
-            text
-        } else {
-            let rest = strip_scheme(text).ok_or(Status::BAD_REQUEST)?;
-            rest.find('/').map_or("/", |at| &rest[at..])
-        };
-        if origin.contains('#') {
+        if text.contains('#') {
             return Err(Status::BAD_REQUEST);
         }
-        let (path, query) = match origin.split_once('?') {
-            Some((path, query)) => (path, Some(query.to_owned())),
-            None => (origin, None),
+        let (rest, query) = match text.split_once('?') {
+            Some((rest, query)) => (rest, Some(query.to_owned())),
+            None => (text, None),
+        };
+        let path = match rest.strip_prefix('/') {
+            Some(_) => rest,
+            None => path_of_absolute(rest)?,
         };
         let mut segments: Vec<Vec<u8>> = Vec::new();
         let mut directory = true;
@@ -117,6 +115,16 @@ pub fn encode_segment(segment: &[u8]) -> String {
         Err(_) => percent_encoding::percent_encode(segment, percent_encoding::NON_ALPHANUMERIC)
             .to_string(),
     }
+}
+
+/// The path of an absolute form, `/` if it has none.
+fn path_of_absolute(text: &str) -> Result<&str, Status> {
+    let rest = strip_scheme(text).ok_or(Status::BAD_REQUEST)?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if authority.is_empty() || !is_authority(authority.as_bytes()) {
+        return Err(Status::BAD_REQUEST);
+    }
+    Ok(if path.is_empty() { "/" } else { path })
 }
 
 fn strip_scheme(text: &str) -> Option<&str> {

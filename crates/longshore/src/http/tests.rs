@@ -70,6 +70,13 @@ fn bad_requests_get_their_status() {
         ("nonsense\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: h\nA: b\r\n\r\n", 400),
+        ("GET / HTTP/1.1\nHost: h\n\n", 400),
+        ("GET / HTTP/1.1\r\nHost: a@b\r\n\r\n", 400),
+        ("GET http://a@b/ HTTP/1.1\r\nHost: b\r\n\r\n", 400),
+        ("GET http:///a HTTP/1.1\r\nHost: b\r\n\r\n", 400),
+        ("GET /#a HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        ("GET http://h?q#a HTTP/1.1\r\nHost: h\r\n\r\n", 400),
         ("GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400),
         ("GET /%2 HTTP/1.1\r\nHost: h\r\n\r\n", 400),
         ("GET /%00 HTTP/1.1\r\nHost: h\r\n\r\n", 400),
@@ -97,10 +104,46 @@ fn bad_requests_get_their_status() {
             "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n",
             413,
         ),
+        (
+            "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 9223372036854775808\r\n\r\n",
+            413,
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 18446744073709551616\r\n\r\n",
+            400,
+        ),
         ("GET / HTTP/1.1\r\nHost: h\r\nExpect: tea\r\n\r\n", 417),
         ("GET / HTTP/1.1\r\nHost: h\r\nA: b\r\n c\r\n\r\n", 400),
     ] {
         assert_eq!(refused(head), status, "{head:?}");
+    }
+}
+
+#[test]
+fn hosts_are_names_or_addresses() {
+    for (host, is_one) in [
+        ("", true),
+        ("a.b-c_d~", true),
+        ("10.0.0.1:80", true),
+        ("[fd09::2]:80", true),
+        ("a%2Db:", true),
+        ("a b", false),
+        ("a,b", false),
+        ("a@b", false),
+        ("a/b", false),
+        ("a?b", false),
+        ("a:b", false),
+        ("a:1:2", false),
+        ("a:65536", false),
+        (":80", false),
+        ("a%2", false),
+        ("[fd09::2", false),
+        ("[fd09::2]80", false),
+        ("[a]", false),
+        ("a]", false),
+        ("\u{e9}", false),
+    ] {
+        assert_eq!(is_authority(host.as_bytes()), is_one, "{host:?}");
     }
 }
 
@@ -156,6 +199,18 @@ fn pipelined_requests_wait_for_the_response_before() {
     connection.responded(now, false);
     assert_eq!(connection.poll_action(now), None);
     assert!(connection.is_closed());
+}
+
+#[test]
+fn old_clients_have_no_expectations() {
+    assert!(!request("GET / HTTP/1.0\r\nExpect: tea\r\n\r\n").keep_alive);
+}
+
+#[test]
+fn a_request_line_may_have_8000_octets() {
+    let path = "a".repeat(8000 - "GET / HTTP/1.1".len());
+    let request = request(&format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    assert_eq!(request.target.relative().len(), path.len());
 }
 
 #[test]
@@ -232,6 +287,7 @@ fn absolute_targets_and_dot_segments_resolve() {
     for (text, path) in [
         ("https://host:443/a/b", "/a/b"),
         ("HTTP://host", "/"),
+        ("http://host?a/b", "/"),
         ("/a/./b/../c", "/a/c"),
         ("/a/b/..", "/a/"),
         ("//a///b", "/a/b"),

@@ -7,12 +7,13 @@ use host::{CloseReason, SocketError, SocketId, Stack};
 
 use super::config::{Backend, Probe};
 use super::fault::Fault;
-use super::http::{Head, MAX_FIELDS, RequestTraits, Response, Upgrading, find_head};
+use super::http::{MAX_FIELDS, RequestTraits, Response};
 use super::keys::{Role, Roles, ServerKey, SessionKey};
 use super::leg::{Filled, Leg};
 use super::pool::{Evidence, Pool};
 use super::proxy_protocol;
 use super::server::server;
+use crate::http::{Head, find_head};
 
 /// Bytes of the head of a check's response.
 const MOST_HEAD: usize = 16 * 1024;
@@ -231,11 +232,7 @@ fn broken(error: SocketError) -> Fault {
 /// The result that a response gives; an interim one gives none.
 fn is_wanted(head: &[u8], wanted: &[u16]) -> Option<Result<(), Fault>> {
     let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
-    let asked = RequestTraits {
-        head: false,
-        upgrading: Upgrading::No,
-    };
-    match Response::parse(head, &mut storage, asked) {
+    match Response::parse(head, &mut storage, RequestTraits::default()) {
         Ok(response) if response.is_interim() => None,
         Ok(response) if wanted.contains(&response.status) => Some(Ok(())),
         Ok(response) => Some(Err(Fault::Status(response.status))),

@@ -3,14 +3,20 @@
 use httparse::Header;
 
 use super::Framing;
+use crate::http::decimal;
 
 /// Whether these bytes are a token (RFC 9110 §5.6.2).
 pub fn is_token(bytes: &[u8]) -> bool {
-    let special = b"!#$%&'*+-.^_`|~";
-    !bytes.is_empty()
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || special.contains(b))
+    !bytes.is_empty() && bytes.iter().all(|&b| is_token_byte(b))
+}
+
+pub(super) fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// What may stand in a line: no control characters but tabs.
+pub(super) fn is_text(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
 /// Members of a comma-separated list, without those that are empty (RFC 9110 §5.6.1).
@@ -70,17 +76,6 @@ pub(super) fn framed(headers: &[Header<'_>]) -> Framed {
         }
         (None, Some(_)) => Framed::UnknownCoding,
     }
-}
-
-/// Digits and nothing else.
-pub(super) fn decimal(value: &[u8]) -> Option<u64> {
-    if value.is_empty() || value.len() > 19 {
-        return None;
-    }
-    value.iter().try_fold(0u64, |number, byte| match byte {
-        b'0'..=b'9' => Some(number * 10 + u64::from(byte - b'0')),
-        _ => None,
-    })
 }
 
 /// What the `Connection` fields of a message ask for.

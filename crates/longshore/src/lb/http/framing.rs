@@ -1,5 +1,8 @@
 //! Where a message's content ends (RFC 9112 §6 and §7).
 
+use super::extension::Extension;
+use super::trailers;
+
 /// How the end of the content is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
@@ -43,6 +46,7 @@ enum State {
     },
     Extension {
         size: u64,
+        at: Extension,
     },
     SizeLf {
         size: u64,
@@ -51,20 +55,28 @@ enum State {
     ChunkCr,
     ChunkLf,
     /// At the beginning of a trailer line, or of the last, empty one.
-    TrailerStart,
     Trailer,
-    TrailerLf,
-    LastLf,
     Done,
 }
 
 /// A part of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Bytes of it, from the front.
+    /// Bytes of it, from the front. 0 if there is none yet: a trailer is taken once its line is whole.
     pub len: usize,
-    /// They are content; else they are around it.
-    pub is_content: bool,
+    /// What they are.
+    pub kind: PieceKind,
+}
+
+/// What a part of the input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PieceKind {
+    /// Content.
+    Content,
+    /// What is around it, and goes on with it.
+    Framing,
+    /// A trailer that does not go on.
+    Dropped,
 }
 
 impl Body {
@@ -92,53 +104,58 @@ impl Body {
         self.state == State::Endless
     }
 
-    /// How many bytes of the input, from the front, are of this message.
+    /// The next part of the input that goes on as it is, or is dropped. Its length is 0 when the message is complete or
+    /// more input is needed.
     ///
     /// # Errors
-    /// When they are no chunks.
-    pub fn take(&mut self, input: &[u8]) -> Result<usize, Malformed> {
-        let mut taken = 0;
-        while taken < input.len() && !self.is_done() {
-            taken += self.take_piece(&input[taken..])?.len;
+    /// When it is no chunk.
+    pub fn take(&mut self, input: &[u8]) -> Result<Piece, Malformed> {
+        let mut taken = self.take_piece(input)?;
+        while taken.len > 0 && taken.kind != PieceKind::Dropped {
+            let before = *self;
+            let next = self.take_piece(&input[taken.len..])?;
+            if next.kind == PieceKind::Dropped {
+                *self = before;
+                break;
+            }
+            if next.len == 0 {
+                break;
+            }
+            taken.len += next.len;
         }
         Ok(taken)
     }
 
-    /// The next part of the input that is all content, or all not. Its length is 0 when the input is empty or the
-    /// message complete.
+    /// The next part of the input that is all of one kind. Its length is 0 when the message is complete or more input is
+    /// needed.
     ///
     /// # Errors
     /// When it is no chunk.
     pub fn take_piece(&mut self, input: &[u8]) -> Result<Piece, Malformed> {
-        let content = |len| {
-            Ok(Piece {
-                len,
-                is_content: true,
-            })
+        let (left, next) = match self.state {
+            State::Endless => (u64::MAX, State::Endless),
+            State::Data(left) => (left, State::Done),
+            State::Chunk(left) => (left, State::ChunkCr),
+            State::Trailer => return self.take_trailer(input),
+            _ => return self.take_framing(input),
         };
-        match self.state {
-            State::Endless => return content(input.len()),
-            State::Data(left) => {
-                let len = left.min(input.len() as u64);
-                self.state = match left - len {
-                    0 => State::Done,
-                    left => State::Data(left),
-                };
-                return content(len as usize);
-            }
-            State::Chunk(left) => {
-                let len = left.min(input.len() as u64);
-                self.state = match left - len {
-                    0 => State::ChunkCr,
-                    left => State::Chunk(left),
-                };
-                return content(len as usize);
-            }
-            _ => {}
-        }
+        let len = left.min(input.len() as u64);
+        self.state = match self.state {
+            _ if len == left => next,
+            State::Data(_) => State::Data(left - len),
+            State::Chunk(_) => State::Chunk(left - len),
+            state => state,
+        };
+        Ok(Piece {
+            len: len as usize,
+            kind: PieceKind::Content,
+        })
+    }
+
+    fn take_framing(&mut self, input: &[u8]) -> Result<Piece, Malformed> {
         let mut len = 0;
         for &byte in input {
-            if matches!(self.state, State::Chunk(_) | State::Done) {
+            if matches!(self.state, State::Chunk(_) | State::Trailer | State::Done) {
                 break;
             }
             self.step(byte)?;
@@ -146,7 +163,36 @@ impl Body {
         }
         Ok(Piece {
             len,
-            is_content: false,
+            kind: PieceKind::Framing,
+        })
+    }
+
+    fn take_trailer(&mut self, input: &[u8]) -> Result<Piece, Malformed> {
+        let most = usize::from(self.allowance);
+        let Some(end) = input.iter().position(|&b| b == b'\n') else {
+            return match input.len() > most {
+                true => Err(Malformed),
+                false => Ok(Piece {
+                    len: 0,
+                    kind: PieceKind::Framing,
+                }),
+            };
+        };
+        let line = input[..end].strip_suffix(b"\r").ok_or(Malformed)?;
+        let goes_on = if line.is_empty() {
+            self.state = State::Done;
+            true
+        } else {
+            let left = most.checked_sub(line.len()).ok_or(Malformed)?;
+            self.allowance = left as u16;
+            trailers::goes_on(line)?
+        };
+        Ok(Piece {
+            len: end + 1,
+            kind: match goes_on {
+                true => PieceKind::Framing,
+                false => PieceKind::Dropped,
+            },
         })
     }
 
@@ -160,35 +206,28 @@ impl Body {
                 }
             }
             (State::Size { value, digits: 1.. }, b'\r') => State::SizeLf { size: value },
-            (State::Size { value, digits: 1.. }, b';') => {
+            (State::Size { value, digits: 1.. }, _) => {
                 self.allowance = MOST_EXTENSION;
-                State::Extension { size: value }
+                self.extension(value, Extension::Separator, byte)?
             }
-            (State::Extension { size }, b'\r') => State::SizeLf { size },
-            (State::Extension { .. }, _) if is_text(byte) => self.spend(self.state)?,
+            (State::Extension { size, at }, b'\r') if at.may_end() => State::SizeLf { size },
+            (State::Extension { size, at }, _) => self.extension(size, at, byte)?,
             (State::SizeLf { size: 0 }, b'\n') => {
                 self.allowance = MOST_TRAILERS;
-                State::TrailerStart
+                State::Trailer
             }
             (State::SizeLf { size }, b'\n') => State::Chunk(size),
             (State::ChunkCr, b'\r') => State::ChunkLf,
             (State::ChunkLf, b'\n') => SIZE,
-            (State::TrailerStart, b'\r') => State::LastLf,
-            (State::TrailerStart, b' ' | b'\t') => return Err(Malformed),
-            (State::TrailerStart | State::Trailer, _) if is_text(byte) => {
-                self.spend(State::Trailer)?
-            }
-            (State::Trailer, b'\r') => State::TrailerLf,
-            (State::TrailerLf, b'\n') => State::TrailerStart,
-            (State::LastLf, b'\n') => State::Done,
             _ => return Err(Malformed),
         };
         Ok(())
     }
 
-    fn spend(&mut self, next: State) -> Result<State, Malformed> {
+    fn extension(&mut self, size: u64, at: Extension, byte: u8) -> Result<State, Malformed> {
         self.allowance = self.allowance.checked_sub(1).ok_or(Malformed)?;
-        Ok(next)
+        let at = at.step(byte).ok_or(Malformed)?;
+        Ok(State::Extension { size, at })
     }
 }
 
@@ -202,9 +241,4 @@ fn hex(digit: u8) -> u8 {
         b'0'..=b'9' => digit - b'0',
         _ => (digit | 0x20) - b'a' + 10,
     }
-}
-
-/// What may stand in a line: no control characters but tabs.
-fn is_text(byte: u8) -> bool {
-    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }

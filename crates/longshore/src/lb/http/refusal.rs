@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::Request;
 use crate::http::Status;
 
 /// Appends a response with this status and a short text; without the text for HEAD.
@@ -26,4 +27,41 @@ pub fn refusal(out: &mut Vec<u8>, status: Status, keep_alive: bool, is_head: boo
     if !is_head {
         out.extend_from_slice(text.as_bytes());
     }
+}
+
+/// Appends the response to OPTIONS or TRACE that may pass no further proxy (RFC 9110 §7.6.2): nothing, or the request as it
+/// came, without what its sender would not have others read (RFC 9110 §9.3.8).
+pub fn answer(out: &mut Vec<u8>, request: &Request<'_, '_>, keep_alive: bool) {
+    let mut content = Vec::new();
+    let mut media_type = "";
+    if request.method == "TRACE" {
+        media_type = "Content-Type: message/http\r\n";
+        let version = u8::from(request.is_newer);
+        let _ = write!(content, "TRACE {} HTTP/1.{version}\r\n", request.target);
+        let is_secret = |name: &str| {
+            ["authorization", "proxy-authorization", "cookie"]
+                .iter()
+                .any(|secret| name.eq_ignore_ascii_case(secret))
+        };
+        for header in request
+            .headers
+            .iter()
+            .filter(|header| !is_secret(header.name))
+        {
+            let name = header.name.as_bytes();
+            content.extend_from_slice(&[name, b": ", header.value, b"\r\n"].concat());
+        }
+        content.extend_from_slice(b"\r\n");
+    }
+    let connection = match keep_alive {
+        true => "",
+        false => "Connection: close\r\n",
+    };
+    let _ = write!(
+        out,
+        "HTTP/1.1 {}\r\n{media_type}Content-Length: {}\r\n{connection}\r\n",
+        Status::OK,
+        content.len(),
+    );
+    out.extend_from_slice(&content);
 }

@@ -1,10 +1,15 @@
 //! What the head of a request says, to a proxy.
 
+use std::borrow::Cow;
+
 use httparse::Header;
 
+use super::Framing;
 use super::fields::{Framed, connection_options, framed, list, values};
-use super::{Framing, MAX_FIELDS};
-use crate::http::Status;
+use crate::http::{Status, decimal, is_authority};
+
+/// Header fields at most.
+pub const MAX_FIELDS: usize = 128;
 
 /// A request's head, understood.
 #[derive(Debug)]
@@ -12,7 +17,7 @@ pub struct Request<'h, 'b> {
     /// GET, HEAD, ….
     pub method: &'b str,
     /// The target as it goes on: a path with its query, `*`, or HOST:PORT for CONNECT.
-    pub target: &'b str,
+    pub target: Cow<'b, str>,
     /// The host: from the target if that names one, else from `Host`. Empty if neither does.
     pub host: &'b [u8],
     /// HTTP/1.1, and not 1.0.
@@ -28,9 +33,10 @@ pub struct Request<'h, 'b> {
 }
 
 /// A request that makes the connection a tunnel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Upgrading {
     /// It does not.
+    #[default]
     No,
     /// By `Upgrade`, if the answer is 101.
     Upgrade,
@@ -61,12 +67,10 @@ impl<'h, 'b> Request<'h, 'b> {
         );
         let headers: &'h [Header<'b>] = parsed.headers;
         let (target, authority) = split_target(method, target)?;
-        let host = match (the_host(headers, is_newer)?, authority) {
-            // A target that names a host is right, whatever `Host` says (RFC 9112 §3.2.2).
-            (_, Some(authority)) => authority.as_bytes(),
-            (host, None) => host.unwrap_or_default(),
-        };
-        if !is_host(host) {
+        let named = the_host(headers, is_newer)?.unwrap_or_default();
+        // A target that names a host is right, whatever `Host` says (RFC 9112 §3.2.2).
+        let host = authority.map_or(named, str::as_bytes);
+        if !is_authority(named) || !is_authority(host) {
             return Err(Status::BAD_REQUEST);
         }
         let framing = content(method, is_newer, headers)?;
@@ -96,6 +100,20 @@ impl<'h, 'b> Request<'h, 'b> {
         )
     }
 
+    /// How many proxies it may still pass, if its method is one of those that `Max-Forwards` is for (RFC 9110 §7.6.2).
+    pub fn max_forwards(&self) -> Option<u64> {
+        let is_limited = matches!(self.method, "OPTIONS" | "TRACE");
+        self.field("max-forwards")
+            .filter(|_| is_limited)
+            .and_then(decimal)
+    }
+
+    /// The protocols that it asks for, as one list.
+    pub fn protocols(&self) -> Vec<u8> {
+        let lists: Vec<&[u8]> = values(self.headers, "upgrade").collect();
+        lists.join(&b',')
+    }
+
     /// The value of the first field of this name.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
         values(self.headers, name).next()
@@ -103,35 +121,43 @@ impl<'h, 'b> Request<'h, 'b> {
 }
 
 /// The target as it goes on, and the authority that it names (RFC 9112 §3.2).
-fn split_target<'b>(method: &str, target: &'b str) -> Result<(&'b str, Option<&'b str>), Status> {
+fn split_target<'b>(
+    method: &str,
+    target: &'b str,
+) -> Result<(Cow<'b, str>, Option<&'b str>), Status> {
+    if target.contains('#') {
+        return Err(Status::BAD_REQUEST);
+    }
     if method == "CONNECT" {
         let has_port = target
             .rsplit_once(':')
             .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
         return if has_port {
-            Ok((target, Some(target)))
+            Ok((target.into(), Some(target)))
         } else {
             Err(Status::BAD_REQUEST)
         };
     }
     if target.starts_with('/') || (target == "*" && method == "OPTIONS") {
-        return Ok((target, None));
+        return Ok((target.into(), None));
     }
-    let scheme_end = target.find("://").ok_or(Status::BAD_REQUEST)?;
-    let scheme = &target[..scheme_end];
+    let (scheme, rest) = target.split_once("://").ok_or(Status::BAD_REQUEST)?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
         return Err(Status::BAD_REQUEST);
     }
-    let rest = &target[scheme_end + 3..];
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    match path.as_bytes().first() {
-        _ if authority.is_empty() => Err(Status::BAD_REQUEST),
-        None => Ok(("/", Some(authority))),
-        Some(b'/') => Ok((path, Some(authority))),
-        // `http://host?query` would need a path put in between: nobody sends it.
-        Some(_) => Err(Status::BAD_REQUEST),
+    if authority.is_empty() {
+        return Err(Status::BAD_REQUEST);
     }
+    let path = match path.as_bytes().first() {
+        // RFC 9112 §3.2.4.
+        None if method == "OPTIONS" => "*".into(),
+        None => "/".into(),
+        Some(b'/') => path.into(),
+        Some(_) => format!("/{path}").into(),
+    };
+    Ok((path, Some(authority)))
 }
 
 /// Exactly one `Host`, or none in HTTP/1.0 (RFC 9112 §3.2).
@@ -142,11 +168,6 @@ fn the_host<'b>(headers: &[Header<'b>], is_newer: bool) -> Result<Option<&'b [u8
         (None, None) if !is_newer => Ok(None),
         _ => Err(Status::BAD_REQUEST),
     }
-}
-
-fn is_host(host: &[u8]) -> bool {
-    host.iter()
-        .all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+;=:[]%".contains(b))
 }
 
 fn content(method: &str, is_newer: bool, headers: &[Header<'_>]) -> Result<Framing, Status> {

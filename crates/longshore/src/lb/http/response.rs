@@ -3,7 +3,7 @@
 use httparse::Header;
 
 use super::Framing;
-use super::fields::{Framed, connection_options, framed};
+use super::fields::{Framed, connection_options, framed, list, values};
 use super::request::{Storage, Upgrading};
 
 /// A response's head, understood.
@@ -24,12 +24,14 @@ pub struct Response<'h, 'b> {
 }
 
 /// What a response answers, as far as it matters to its framing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestTraits {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestTraits<'a> {
     /// By HEAD.
     pub head: bool,
     /// For another protocol.
     pub upgrading: Upgrading,
+    /// The protocols that it names for that, as a list.
+    pub protocols: &'a [u8],
 }
 
 /// A response that makes no sense, or could mean two things.
@@ -45,7 +47,7 @@ impl<'h, 'b> Response<'h, 'b> {
     pub fn parse(
         head: &'b [u8],
         storage: &'h mut Storage<'b>,
-        asked: RequestTraits,
+        asked: RequestTraits<'_>,
     ) -> Result<Self, Malformed> {
         let mut parsed = httparse::Response::new(storage);
         match parsed.parse(head) {
@@ -58,7 +60,7 @@ impl<'h, 'b> Response<'h, 'b> {
         let options = connection_options(headers);
         let is_tunnel = match asked.upgrading {
             Upgrading::No => false,
-            Upgrading::Upgrade => status == 101,
+            Upgrading::Upgrade => status == 101 && is_offered(headers, asked.protocols),
             Upgrading::Connect => status / 100 == 2,
         };
         if status == 101 && !is_tunnel {
@@ -89,4 +91,11 @@ impl<'h, 'b> Response<'h, 'b> {
     pub fn is_interim(&self) -> bool {
         self.status / 100 == 1 && !self.is_tunnel
     }
+}
+
+/// Whether a response switches to a protocol, and only to what the client asked for (RFC 9110 §7.8).
+fn is_offered(headers: &[Header<'_>], asked: &[u8]) -> bool {
+    let mut switched = values(headers, "upgrade").flat_map(list).peekable();
+    switched.peek().is_some()
+        && switched.all(|protocol| list(asked).any(|other| other.eq_ignore_ascii_case(protocol)))
 }

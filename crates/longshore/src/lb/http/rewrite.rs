@@ -51,16 +51,23 @@ pub fn rewrite_request(out: &mut Vec<u8>, request: &Request<'_, '_>, how: Reques
         b"" => drop(write!(out, "Host: {}\r\n", Bracketed(how.local))),
         host => put(out, &[b"Host: ", host, b"\r\n"]),
     }
+    let forwards = request.max_forwards();
     for header in request.headers {
         let name = header.name;
         let is_ours = name.eq_ignore_ascii_case("host")
             || is_hop_by_hop(name)
             || is_claim(name, how.forwarding)
             || is_framing(name)
+            // RFC 9110 §10.1.1: HTTP/1.0 has no expectations, and goes on as HTTP/1.1.
+            || (!request.is_newer && name.eq_ignore_ascii_case("expect"))
+            || (forwards.is_some() && name.eq_ignore_ascii_case("max-forwards"))
             || is_named_by_connection(request.headers, name);
         if !is_ours {
             field(out, name, header.value);
         }
+    }
+    if let Some(forwards) = forwards {
+        let _ = write!(out, "Max-Forwards: {}\r\n", forwards.saturating_sub(1));
     }
     put_framing(out, request.framing);
     tell(out, request, &how);

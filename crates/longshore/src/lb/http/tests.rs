@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::request::Storage;
 use super::*;
-use crate::http::Status;
+use crate::http::{Head, Status, find_head};
 use crate::lb::config::Forwarding;
 
 mod framing;
@@ -49,7 +49,7 @@ fn on(request: &str, forwarding: &Forwarding) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn back(response: &str, asked: RequestTraits, how: ResponseRewrite) -> String {
+fn back(response: &str, asked: RequestTraits<'_>, how: ResponseRewrite) -> String {
     let mut storage = storage();
     let response = Response::parse(response.as_bytes(), &mut storage, asked).unwrap();
     let mut out = Vec::new();
@@ -57,9 +57,15 @@ fn back(response: &str, asked: RequestTraits, how: ResponseRewrite) -> String {
     String::from_utf8(out).unwrap()
 }
 
-const GET: RequestTraits = RequestTraits {
+const GET: RequestTraits<'_> = RequestTraits {
     head: false,
     upgrading: Upgrading::No,
+    protocols: b"",
+};
+const UPGRADE: RequestTraits<'_> = RequestTraits {
+    head: false,
+    upgrading: Upgrading::Upgrade,
+    protocols: b"websocket, echo/1",
 };
 const KEEP: ResponseRewrite = ResponseRewrite {
     to_newer: true,

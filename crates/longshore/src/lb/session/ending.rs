@@ -29,9 +29,19 @@ impl Session {
     pub(super) fn refuse(&mut self, status: Status, keep_alive: bool, sh: &mut Shared<'_>) -> Step {
         let keep_alive = keep_alive && !sh.is_stopping;
         sh.counters.requests_refused += 1;
-        sh.counters.responded(status.0);
         let is_head = self.exchange.is_head;
         refusal(self.client.outbox(), status, keep_alive, is_head);
+        self.answered(status, keep_alive, sh)
+    }
+
+    /// A response of our own is in the outbox.
+    pub(super) fn answered(
+        &mut self,
+        status: Status,
+        keep_alive: bool,
+        sh: &mut Shared<'_>,
+    ) -> Step {
+        sh.counters.responded(status.0);
         self.deadline = sh.now + sh.frontend.idle_time;
         self.stage = Stage::Refusing { keep_alive };
         Step::Again

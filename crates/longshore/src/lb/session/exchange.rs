@@ -1,7 +1,7 @@
 //! A request and its response under way.
 
 use crate::http::Status;
-use crate::lb::http::{Body, Framing, Upgrading};
+use crate::lb::http::{Body, Framing, PieceKind, Upgrading};
 use crate::lb::leg::Filled;
 
 use super::attempt::Failure;
@@ -34,6 +34,8 @@ pub(super) struct Exchange {
     pub is_head: bool,
     pub is_newer: bool,
     pub upgrading: Upgrading,
+    /// The protocols that the client asks for.
+    pub protocols: Vec<u8>,
     /// The client goes on after the response, as far as it depends on the client.
     pub client_keeps: bool,
     /// The client has said that it has no further request.
@@ -77,6 +79,7 @@ impl Default for Exchange {
             is_head: false,
             is_newer: true,
             upgrading: Upgrading::No,
+            protocols: Vec::new(),
             client_keeps: false,
             is_last: false,
             scanned: 0,
@@ -213,7 +216,12 @@ impl Session {
                 self.deadline = sh.now + patience;
                 return None;
             }
-            if self.client.inbox.is_empty() {
+            let bytes = self.client.inbox.bytes();
+            let Ok(piece) = exchange.content.take(bytes) else {
+                return Some(self.malformed_content(sh));
+            };
+            let len = piece.len;
+            if len == 0 {
                 match self.client.fill(sh.now, sh.stack) {
                     Ok(Filled::Bytes) => {}
                     Ok(Filled::Nothing) => return None,
@@ -222,12 +230,9 @@ impl Session {
                         return Some(Step::Abort);
                     }
                 }
-            }
-            let bytes = self.client.inbox.bytes();
-            let Ok(len) = exchange.content.take(bytes) else {
-                return Some(self.malformed_content(sh));
-            };
-            if exchange.is_replayable && exchange.replay.len() + len <= REPLAY_BYTES {
+            } else if piece.kind == PieceKind::Dropped {
+                self.client.inbox.consume(len);
+            } else if exchange.is_replayable && exchange.replay.len() + len <= REPLAY_BYTES {
                 exchange.replay.extend_from_slice(&bytes[..len]);
                 self.client.inbox.consume(len);
             } else {

@@ -1,11 +1,10 @@
 //! A request's head: read, understood, routed, rewritten.
 
-use crate::http::Status;
+use crate::http::{Head, Status, find_head};
 use crate::lb::balance::hash_of;
 use crate::lb::config::Splice;
 use crate::lb::http::{
-    Body, Client, Framing, Head, MAX_FIELDS, Request, RequestRewrite, Upgrading, find_head,
-    rewrite_request,
+    Body, Client, Framing, MAX_FIELDS, Request, RequestRewrite, Upgrading, answer, rewrite_request,
 };
 use crate::lb::leg::Filled;
 
@@ -61,6 +60,11 @@ impl Session {
                 self.stage = Stage::Choosing;
                 Step::Again
             }
+            Err((Status::OK, keep_alive)) => {
+                self.client.inbox.consume(end);
+                self.client.outbox().append(&mut self.exchange.replay);
+                self.answered(Status::OK, keep_alive, sh)
+            }
             Err((status, keep_alive)) => {
                 self.client.inbox.consume(end);
                 self.refuse(status, keep_alive, sh)
@@ -68,7 +72,8 @@ impl Session {
         }
     }
 
-    /// Fills the exchange in; else the status that refuses it, and whether the client may go on.
+    /// Fills the exchange in; else the status that ends it here, and whether the client may go on. With 200 the response is
+    /// what would be sent to the server otherwise.
     fn understand(
         &mut self,
         start: usize,
@@ -86,7 +91,15 @@ impl Session {
         exchange.is_last = !request.keep_alive;
         exchange.upgrading = request.upgrading;
         exchange.content = Body::new(request.framing);
+        if request.upgrading == Upgrading::Upgrade {
+            exchange.protocols = request.protocols();
+        }
         let has_no_content = matches!(request.framing, Framing::None | Framing::Length(0));
+        if request.max_forwards() == Some(0) {
+            let keep_alive = request.keep_alive && has_no_content && !sh.is_stopping;
+            answer(&mut exchange.replay, &request, keep_alive);
+            return Err((Status::OK, keep_alive));
+        }
         let Some(pool) = sh
             .frontend
             .routes

@@ -1,7 +1,8 @@
 //! A response on its way from the server to the client.
 
+use crate::http::{Head, find_head};
 use crate::lb::http::{
-    Body, Framing, Head, MAX_FIELDS, RequestTraits, Response, ResponseRewrite, find_head,
+    Body, Framing, MAX_FIELDS, PieceKind, RequestTraits, Response, ResponseRewrite,
     rewrite_response,
 };
 use crate::lb::leg::Filled;
@@ -88,28 +89,30 @@ impl Session {
             return Some(Pulled::Done);
         }
         let leg = &mut upstream.leg;
-        if leg.inbox.is_empty() {
-            match leg.fill(sh.now, sh.stack) {
-                Ok(Filled::Bytes) => {}
-                Ok(Filled::Nothing) => return Some(Pulled::Waits),
-                Ok(Filled::End) if exchange.response.ends_with_connection() => {
-                    return Some(Pulled::Done);
-                }
-                Ok(Filled::End) | Err(_) => return Some(Pulled::ServerGone),
-            }
-        }
         let input = leg.inbox.bytes();
-        if !exchange.strips_chunks {
-            match exchange.response.take(input) {
-                Ok(len) => exchange.response_pending = len,
-                Err(_) => return Some(Pulled::ServerGone),
-            }
-            return None;
+        let piece = match exchange.strips_chunks {
+            true => exchange.response.take_piece(input),
+            false => exchange.response.take(input),
+        };
+        let Ok(piece) = piece else {
+            return Some(Pulled::ServerGone);
+        };
+        if piece.len == 0 {
+            return match leg.fill(sh.now, sh.stack) {
+                Ok(Filled::Bytes) => None,
+                Ok(Filled::Nothing) => Some(Pulled::Waits),
+                Ok(Filled::End) if exchange.response.ends_with_connection() => Some(Pulled::Done),
+                Ok(Filled::End) | Err(_) => Some(Pulled::ServerGone),
+            };
         }
-        match exchange.response.take_piece(input) {
-            Ok(piece) if piece.is_content => exchange.response_pending = piece.len,
-            Ok(piece) => leg.inbox.consume(piece.len),
-            Err(_) => return Some(Pulled::ServerGone),
+        let goes_on = match piece.kind {
+            PieceKind::Content => true,
+            PieceKind::Framing => !exchange.strips_chunks,
+            PieceKind::Dropped => false,
+        };
+        match goes_on {
+            true => exchange.response_pending = piece.len,
+            false => leg.inbox.consume(piece.len),
         }
         None
     }
@@ -148,6 +151,7 @@ impl Session {
         let asked = RequestTraits {
             head: exchange.is_head,
             upgrading: exchange.upgrading,
+            protocols: &exchange.protocols,
         };
         let Ok(response) = Response::parse(head, &mut storage, asked) else {
             return Some(Pulled::Malformed);

@@ -9,9 +9,10 @@ use host::{Accel, ListenOptions, ListenerId, Offload, SocketError, SocketId, Sta
 use port::impair::Impairment;
 use sim::{World, WorldConfig};
 
+use crate::http::{Head, find_head};
 use crate::lb::Balancer;
 use crate::lb::config::Config;
-use crate::lb::http::{Head, MAX_FIELDS, RequestTraits, Response, Upgrading, find_head};
+use crate::lb::http::{MAX_FIELDS, RequestTraits, Response};
 
 pub use server::{Manner, content};
 use server::{Server, read_content};
@@ -301,10 +302,7 @@ pub fn answers(mut input: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
     while let Head::Complete { start, end } = find_head(input, &mut 0, 1 << 20) {
         let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
-        let asked = RequestTraits {
-            head: false,
-            upgrading: Upgrading::No,
-        };
+        let asked = RequestTraits::default();
         let response = Response::parse(&input[start..end], &mut storage, asked).unwrap();
         let port = response.headers.iter().find(|field| field.name == "X-Port");
         let port = port.map_or(0, |field| {

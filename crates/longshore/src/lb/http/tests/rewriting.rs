@@ -56,14 +56,10 @@ fn an_upgrade_goes_on_and_comes_back() {
         forwarded.ends_with("Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"),
         "{forwarded}"
     );
-    let asked = RequestTraits {
-        head: false,
-        upgrading: Upgrading::Upgrade,
-    };
     assert_eq!(
         back(
             "HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nA: b\r\n\r\n",
-            asked,
+            UPGRADE,
             KEEP
         ),
         "HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nA: b\r\nConnection: upgrade\r\n\r\n"
@@ -128,6 +124,59 @@ fn a_response_says_how_it_ends_to_this_client() {
 }
 
 #[test]
+fn a_request_of_http_1_0_goes_on_without_its_expectation() {
+    let forwarding = Forwarding {
+        address: false,
+        proto: false,
+        host: false,
+        ..ALL
+    };
+    for (version, wanted) in [("1.0", ""), ("1.1", "Expect: 100-continue\r\n")] {
+        let request = format!(
+            "PUT / HTTP/{version}\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+        );
+        let wanted = format!("PUT / HTTP/1.1\r\nHost: h\r\n{wanted}Content-Length: 1\r\n\r\n");
+        assert_eq!(on(&request, &forwarding), wanted);
+    }
+}
+
+#[test]
+fn max_forwards_counts_proxies_for_options_and_trace_only() {
+    for (method, sent) in [("OPTIONS", "2"), ("TRACE", "2"), ("GET", "3")] {
+        let request = format!("{method} / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 3\r\n\r\n");
+        let forwarded = on(&request, &ALL);
+        assert!(
+            forwarded.contains(&format!("Max-Forwards: {sent}\r\n")),
+            "{forwarded}"
+        );
+    }
+}
+
+#[test]
+fn the_last_proxy_answers_options_and_trace_without_secrets() {
+    for (method, content) in [
+        ("OPTIONS", ""),
+        (
+            "TRACE",
+            "TRACE / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 0\r\nA: b\r\n\r\n",
+        ),
+    ] {
+        let text = format!(
+            "{method} / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 0\r\nA: b\r\nCookie: c\r\nAuthorization: d\r\n\r\n"
+        );
+        let mut storage = storage();
+        let request = Request::parse(text.as_bytes(), &mut storage).unwrap();
+        let mut out = Vec::new();
+        answer(&mut out, &request, true);
+        let out = String::from_utf8(out).unwrap();
+        let (head, rest) = out.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(head.contains(&format!("Content-Length: {}", content.len())));
+        assert_eq!(rest, content);
+    }
+}
+
+#[test]
 fn refusals_are_whole_responses() {
     for (keep_alive, is_head) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut out = Vec::new();
@@ -154,7 +203,7 @@ proptest! {
             0..8,
         ),
         length in prop::option::of(0u64..1000),
-        target in "/[!-~]{0,10}",
+        target in "/[!-\"$-~]{0,10}",
     ) {
         let mut head = format!("POST {target} HTTP/1.1\r\nHost: h.test\r\n");
         for (name, value) in &fields {
@@ -169,7 +218,7 @@ proptest! {
         let before = Request::parse(head.as_bytes(), &mut a).unwrap();
         let after = Request::parse(once.as_bytes(), &mut b).unwrap();
         prop_assert_eq!(before.framing, after.framing);
-        prop_assert_eq!((before.method, before.target, before.host), (after.method, after.target, after.host));
+        prop_assert_eq!((before.method, &before.target, before.host), (after.method, &after.target, after.host));
         for hop in ["connection", "te", "keep-alive", "forwarded"] {
             prop_assert_eq!(after.field(hop), None, "{}", hop);
         }

@@ -5,7 +5,8 @@ use std::time::Instant;
 use host::Stack;
 
 use super::Peer;
-use crate::lb::http::{Body, Framing, Head, MAX_FIELDS, Request, find_head};
+use crate::http::{Head, find_head};
+use crate::lb::http::{Body, Framing, MAX_FIELDS, PieceKind, Request};
 use crate::lb::proxy_protocol::{self, Endpoints, Parsed};
 
 /// How a server behaves.
@@ -171,7 +172,7 @@ fn respond(input: &mut Vec<u8>, out: &mut Vec<u8>, ends: &mut bool, port: u16) -
         );
         let is_head = request.method == "HEAD";
         (
-            request.target.to_owned(),
+            request.target.clone().into_owned(),
             request.framing,
             !request.keep_alive,
             is_head,
@@ -221,7 +222,10 @@ pub(super) fn read_content(framing: Framing, input: &[u8]) -> Option<(usize, Vec
     let (mut at, mut content) = (0, Vec::new());
     while at < input.len() && !body.is_done() {
         let piece = body.take_piece(&input[at..]).unwrap();
-        if piece.is_content {
+        if piece.len == 0 {
+            break;
+        }
+        if piece.kind == PieceKind::Content {
             content.extend_from_slice(&input[at..at + piece.len]);
         }
         at += piece.len;

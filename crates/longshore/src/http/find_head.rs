@@ -1,11 +1,11 @@
 //! Where a head ends.
 
-use crate::http::Status;
+use super::Status;
 
-/// Header fields at most.
-pub const MAX_FIELDS: usize = 128;
-/// Bytes of the first line at most.
+/// Bytes of the first line at most; RFC 9112 §3 recommends 8000.
 const MAX_LINE: usize = 8 * 1024;
+/// Bytes of empty lines that may come before a head.
+pub(super) const MAX_EMPTY: usize = 64;
 
 /// What was found at the beginning of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,8 @@ pub enum Head {
 /// Looks for the end of a head in `input`, of which the first `scanned` bytes were whole lines already; `scanned` is
 /// to begin with 0 and to be given back as it is left.
 ///
-/// Lines end with CR LF. A bare LF, which some take for the end of a line and others do not, is refused, and so is a bare CR.
+/// Lines end with CR LF. RFC 9112 §2.2 lets a recipient take a bare LF for the end of a line; since not all do, a head
+/// with one means two things, and is refused. So is one with a bare CR.
 pub fn find_head(input: &[u8], scanned: &mut usize, most: usize) -> Head {
     let mut line = *scanned;
     loop {
@@ -75,10 +76,10 @@ fn partial(input: &[u8], line: usize, most: usize) -> Head {
     Head::Partial
 }
 
-/// Behind the empty lines at the beginning, of which few are put up with.
+/// Behind the empty lines at the beginning.
 fn first_line(input: &[u8]) -> usize {
     let mut at = 0;
-    while at < 8 && input[at..].starts_with(b"\r\n") {
+    while at < MAX_EMPTY && input[at..].starts_with(b"\r\n") {
         at += 2;
     }
     at
