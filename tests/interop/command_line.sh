@@ -141,3 +141,40 @@ survives() {
     why=$("$LONGSHORE" stat "$scratch/c" 2>&1) && "$LONGSHORE" stop "$scratch/c" >/dev/null
 }
 try 'SIGHUP ends none that nohup started' survives
+
+# ---- readers that go, names that are addresses, files that change --------------------------------------------
+# The interface that `nic` has left has the same network.
+ip link del lsc3
+start serve.log "$LONGSHORE" serve "${both_ends[@]}" --root root --control "$scratch/c"
+eventually fetches
+reader_goes() { # COMMAND…
+    { sleep 0.2; "$LONGSHORE" "$@" 2>reader.log; } | true
+    local code=${PIPESTATUS[0]}
+    why="exit code $code: $(head -n 1 reader.log)"
+    [[ $code == 0 && ! -s reader.log ]]
+}
+for command in "ss $scratch/c" "stat $scratch/c --all" 'stat --explain' 'completions bash' 'lb --config lb.toml --check'; do
+    # shellcheck disable=SC2086 # words
+    try "a reader that has seen enough ends it quietly: ${command%% *}" reader_goes $command
+done
+warns_once() {
+    local i
+    for i in {1..5}; do openssl s_client -connect "$ours:443" -servername "$ours" </dev/null >/dev/null 2>&1; done
+    why="$(grep -c 'IP address presented as hostname' serve.log) warnings"
+    [[ $(grep -c 'IP address presented as hostname' serve.log) == 1 ]]
+}
+try 'five handshakes that name an address are one warning' warns_once
+head -c 24M /dev/zero >root/changes
+changes() {
+    curl -sk --max-time 60 --limit-rate 4M -o got "https://$ours/changes" &
+    local download=$!
+    sleep 1
+    head -c 1M /dev/urandom | dd of=root/changes bs=1M conv=notrunc status=none
+    wait "$download" && { why='it came whole' && return 1; }
+    why=$("$LONGSHORE" stat "$scratch/c" 2>&1)
+    [[ $why == *'files_changed: 1'* ]] && grep -q 'the file changed while it was sent' serve.log
+}
+try 'a file that is overwritten while it is sent ends its download' changes
+comes_whole() { curl -sk --max-time 60 -o got "https://$ours/changes" && cmp -s got root/changes; }
+try 'the next download has the new content' comes_whole
+"$LONGSHORE" stop "$scratch/c" >/dev/null 2>&1

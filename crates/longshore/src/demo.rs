@@ -68,7 +68,7 @@ const MODES: [Mode; 3] = [Mode::PlainZerocopy, Mode::Software, Mode::OffloadZero
 pub fn run(options: &Options) -> anyhow::Result<()> {
     options.wanted().check()?;
     let content = Content::new(options.seed, options.bytes);
-    println!(
+    outln!(
         "Two hosts, two NICs, and a link that loses {:.1} % of the packets and delivers {:.1} % late.\n\
          The client downloads {} from the server {} times in each mode.\n\
          SHA-256 {}\n",

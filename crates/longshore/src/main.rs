@@ -1,5 +1,10 @@
 //! The `longshore` command.
 
+#![warn(clippy::print_stdout)]
+
+#[macro_use]
+mod printing;
+
 mod attach;
 mod background;
 mod bench;
@@ -12,6 +17,7 @@ mod http;
 mod interfaces;
 mod iscsi;
 mod lb;
+mod log;
 mod manual;
 mod matching;
 mod meta;
@@ -31,12 +37,11 @@ mod store;
 mod tally;
 mod waiting;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
 
 use cli::{Cli, Command};
 
@@ -44,7 +49,7 @@ fn main() -> ExitCode {
     // Whatever the file is called: `longshore stop` goes by it.
     let _ = rustix::thread::set_name(c"longshore");
     let cli = Cli::parse();
-    log_to_stderr();
+    log::start();
     match run(&cli.command) {
         // Its message was printed when the capture ended.
         Ok(_) if attach::capture_has_failed() => ExitCode::FAILURE,
@@ -84,14 +89,4 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Sim { command } => sim_handoff::run(command)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
 }

@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::Cli;
+use crate::printing::put_bytes;
 
 /// `longshore man`.
 #[derive(Clone, Debug, Args)]
@@ -89,12 +90,9 @@ fn verbatim(line: &str) -> String {
 
 /// Prints a completion script.
 pub fn completions(options: &CompletionsOptions) {
-    clap_complete::generate(
-        options.shell,
-        &mut Cli::command(),
-        "longshore",
-        &mut io::stdout(),
-    );
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Cli::command(), "longshore", &mut script);
+    put_bytes(&script);
 }
 
 #[cfg(test)]

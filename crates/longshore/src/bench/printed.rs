@@ -55,9 +55,9 @@ pub fn print<R: Serialize>(
 ) -> anyhow::Result<()> {
     let page = page(report);
     if wanted.json {
-        println!("{}", serde_json::to_string_pretty(report)?);
+        outln!("{}", serde_json::to_string_pretty(report)?);
     } else {
-        print!("{}", page.text());
+        crate::printing::put(page.text());
     }
     let Some(path) = wanted.page else {
         return Ok(());
@@ -65,7 +65,7 @@ pub fn print<R: Serialize>(
     std::fs::write(path, page.to_string())
         .with_context(|| format!("can't write the report to {}", path.display()))?;
     if !wanted.json {
-        println!("Report: {}", path.display());
+        outln!("Report: {}", path.display());
     }
     Ok(())
 }

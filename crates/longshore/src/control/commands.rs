@@ -1,11 +1,10 @@
 //! `longshore stat`, `ss` and `restore`.
 
-use std::io::{self, Write};
-
 use anyhow::{Result, bail};
 
 use super::options::{Restore, Ss, Stat};
 use super::{Answer, Request, ask, print};
+use crate::printing::put;
 
 /// Shows counters, or explains them.
 ///
@@ -13,10 +12,11 @@ use super::{Answer, Request, ask, print};
 /// The service does not answer, or refuses.
 pub fn stat(options: &Stat) -> Result<()> {
     let Some(socket) = &options.socket else {
-        return Ok(show(&match options.markdown {
+        put(match options.markdown {
             true => print::glossary_markdown(),
             false => print::glossary(),
-        })?);
+        });
+        return Ok(());
     };
     let Answer::Stat(groups) = ask(socket, Request::Stat)? else {
         bail!("the service gave an unexpected answer; it may be of another version");
@@ -26,15 +26,8 @@ pub fn stat(options: &Stat) -> Result<()> {
         (false, true) => print::explained(&groups, options.all),
         (false, false) => print::counters(&groups, options.all),
     };
-    Ok(show(&text)?)
-}
-
-/// Writes to the standard output; a reader that has seen enough, as `head` does, is no error.
-fn show(text: &str) -> io::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
+    put(text);
+    Ok(())
 }
 
 /// Shows sockets.
@@ -49,7 +42,8 @@ pub fn ss(options: &Ss) -> Result<()> {
         true => serde_json::to_string_pretty(&sockets)? + "\n",
         false => print::sockets(&sockets),
     };
-    Ok(show(&text)?)
+    put(text);
+    Ok(())
 }
 
 /// Returns connections to the host.
@@ -63,8 +57,8 @@ pub fn restore(options: &Restore) -> Result<()> {
     };
     match (count, options.peer) {
         (0, Some(peer)) => bail!("the NIC runs no connection with {peer}; see longshore ss"),
-        (1, _) => println!("returning 1 connection to the host"),
-        (count, _) => println!("returning {count} connections to the host"),
+        (1, _) => outln!("returning 1 connection to the host"),
+        (count, _) => outln!("returning {count} connections to the host"),
     }
     Ok(())
 }

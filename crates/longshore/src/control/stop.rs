@@ -56,7 +56,7 @@ pub fn stop(options: &Stop) -> Result<()> {
             polled => drop(polled?),
         }
     }
-    println!(
+    outln!(
         "stopped process {number} in {:.1} s",
         begun.elapsed().as_secs_f64()
     );

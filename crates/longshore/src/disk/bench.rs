@@ -249,22 +249,27 @@ impl<M: Serialize> Report<M> {
     /// When it can't be written as JSON.
     pub(crate) fn print(&self, options: &Bench, at_a_time: &str) -> Result<()> {
         if options.json {
-            println!("{}", serde_json::to_string_pretty(self)?);
+            outln!("{}", serde_json::to_string_pretty(self)?);
             return Ok(());
         }
         let figures = &self.figures;
-        println!(
+        outln!(
             "{} {}s of {} bytes, {at_a_time}, {:.1} s",
-            figures.order, figures.io, figures.io_bytes, figures.seconds
+            figures.order,
+            figures.io,
+            figures.io_bytes,
+            figures.seconds
         );
-        println!(
+        outln!(
             "{:.0} commands/s, {:.2} Gbit/s, {:.1} µs of the host's processor per command",
-            figures.iops, figures.gbit_per_s, figures.host_us_per_command
+            figures.iops,
+            figures.gbit_per_s,
+            figures.host_us_per_command
         );
-        println!("{}", figures.latency_us.line());
+        outln!("{}", figures.latency_us.line());
         for (what, share) in self.shares.lines() {
             if let Some(share) = share {
-                println!("{what}: {:.1} %", share * 100.0);
+                outln!("{what}: {:.1} %", share * 100.0);
             }
         }
         Ok(())

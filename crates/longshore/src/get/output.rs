@@ -1,11 +1,13 @@
 //! Where the content goes. A file appears under its name only when it is whole.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use url::Url;
+
+use crate::printing::{flush, put_bytes};
 
 /// An output, opened when there is something to write.
 #[derive(Debug)]
@@ -87,11 +89,15 @@ impl Output {
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.open()?;
-        let result = match &mut self.file {
-            Some(file) => file.write_all(bytes),
-            None => io::stdout().write_all(bytes),
-        };
-        result.with_context(|| format!("{} can't be written", self.name()))
+        match &mut self.file {
+            Some(file) => file
+                .write_all(bytes)
+                .with_context(|| format!("{} can't be written", self.name())),
+            None => {
+                put_bytes(bytes);
+                Ok(())
+            }
+        }
     }
 
     /// The content is whole: gives it its name.
@@ -99,7 +105,7 @@ impl Output {
         self.open()?;
         self.file = None;
         match &self.target {
-            Target::Standard => io::stdout().flush()?,
+            Target::Standard => flush(),
             Target::Direct(_) => {}
             Target::File { path, partial } => fs::rename(partial, path)
                 .with_context(|| format!("{} can't be written", path.display()))?,

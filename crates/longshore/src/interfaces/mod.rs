@@ -59,8 +59,8 @@ pub fn up(options: &Up) -> Result<()> {
     let addresses: Vec<String> = options.addresses.iter().map(Cidr::to_string).collect();
     let with = addresses.join(" and ");
     match is_new || options.user.is_some() {
-        true => println!("{name} is up with {with}, for uid {owner}"),
-        false => println!("{name} is up with {with}; it was there, and keeps its user"),
+        true => outln!("{name} is up with {with}, for uid {owner}"),
+        false => outln!("{name} is up with {with}; it was there, and keeps its user"),
     }
     Ok(())
 }

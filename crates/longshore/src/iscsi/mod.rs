@@ -111,12 +111,12 @@ fn discover(options: &Discover) -> Result<()> {
     let at = connect(&mut driver, &options.peer, &options.uri)?;
     let targets = driver.with(|driver| Ok(driver.borrow().client(at).targets().to_vec()))?;
     if targets.is_empty() {
-        println!("{} has no targets for this host", options.uri);
+        outln!("{} has no targets for this host", options.uri);
     }
     for target in targets {
-        println!("{}", target.name);
+        outln!("{}", target.name);
         for portal in target.portals {
-            println!("  {portal}");
+            outln!("  {portal}");
         }
     }
     Ok(())
@@ -133,22 +133,25 @@ fn info(of: &Unit) -> Result<()> {
     };
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let inquiry = &unit.inquiry;
-    println!("{}", of.uri);
-    println!(
+    outln!("{}", of.uri);
+    outln!(
         "  {} {} {}",
-        inquiry.vendor, inquiry.product, inquiry.revision
+        inquiry.vendor,
+        inquiry.product,
+        inquiry.revision
     );
-    println!("  size {} bytes", unit.blocks * u64::from(unit.block_len));
-    println!(
+    outln!("  size {} bytes", unit.blocks * u64::from(unit.block_len));
+    outln!(
         "  blocks of {}, at most {} bytes in a command",
-        unit.block_len, unit.max_transfer
+        unit.block_len,
+        unit.max_transfer
     );
-    println!(
+    outln!(
         "  read-only: {}, write cache: {}",
         yes(unit.is_read_only),
         unit.has_cache.map_or("not told", yes)
     );
-    println!(
+    outln!(
         "  header digest: {}, data digest: {}, immediate data: {}",
         yes(agreed.incoming.header_digest),
         yes(agreed.incoming.data_digest),

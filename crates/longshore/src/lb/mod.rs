@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<()> {
         Options::Run(run) => balance(run),
         Options::Check(file) => {
             Config::read(file)?;
-            println!("{}: OK", file.display());
+            outln!("{}: OK", file.display());
             Ok(())
         }
         Options::Ask(Command::Drain(target)) => drain(target, true),

@@ -100,13 +100,15 @@ fn info(of: &Export) -> Result<()> {
         bail!("the server closed the connection at once");
     };
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
-    println!("{}", of.uri);
-    println!("  size {} bytes", export.size);
-    println!(
+    outln!("{}", of.uri);
+    outln!("  size {} bytes", export.size);
+    outln!(
         "  blocks of {}, preferred {}, at most {} bytes in a request",
-        export.min_block, export.preferred_block, export.max_request
+        export.min_block,
+        export.preferred_block,
+        export.max_request
     );
-    println!(
+    outln!(
         "  read-only: {}, flush: {}, structured replies: {}",
         yes(export.is_read_only()),
         yes(export.can_flush()),

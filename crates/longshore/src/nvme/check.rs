@@ -69,7 +69,7 @@ pub(super) fn run(options: &ConnectCheck) -> Result<()> {
     driver.disconnect(initiator)?;
     driver.end()?;
     match options.json {
-        true => println!("{}", serde_json::to_string_pretty(&report)?),
+        true => outln!("{}", serde_json::to_string_pretty(&report)?),
         false => print(&report),
     }
     Ok(())
@@ -179,7 +179,7 @@ fn probe(driver: &mut Driver, initiator: &mut Initiator, namespace: &Namespace) 
 
 fn print(report: &Report) {
     let yes = |value| if value { "on" } else { "off" };
-    let line = |name: &str, value: String| println!("{name:<18}{value}");
+    let line = |name: &str, value: String| outln!("{name:<18}{value}");
     line("subsystem", report.subsystem.clone());
     line("address", report.address.clone());
     line("host", report.host.clone());
@@ -223,7 +223,7 @@ fn print(report: &Report) {
     );
     line("commands", report.commands.join(", "));
     for namespace in &report.namespaces {
-        println!("{}", namespace.line());
+        outln!("{}", namespace.line());
     }
     if let Some(us) = report.read_us {
         line("block 0 read in", format!("{us:.0} µs, median of {PROBES}"));

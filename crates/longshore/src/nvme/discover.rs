@@ -106,7 +106,7 @@ pub(super) fn run(options: &Discover) -> Result<()> {
     }
     driver.end()?;
     match options.json {
-        true => println!("{}", serde_json::to_string_pretty(&found)?),
+        true => outln!("{}", serde_json::to_string_pretty(&found)?),
         false => print(&found),
     }
     Ok(())
@@ -179,16 +179,16 @@ fn kind(subtype: SubsystemType) -> &'static str {
 
 fn print(found: &[Found]) {
     if found.is_empty() {
-        println!("no subsystems");
+        outln!("no subsystems");
     }
     for one in found {
         let tls = if one.tls { ", TLS" } else { "" };
-        println!("{}\n  {} at {}{tls}", one.nqn, one.kind, one.address);
+        outln!("{}\n  {} at {}{tls}", one.nqn, one.kind, one.address);
         if let Some(error) = &one.error {
-            println!("  namespaces unknown: {error}");
+            outln!("  namespaces unknown: {error}");
         }
         for namespace in one.namespaces.iter().flatten() {
-            println!("  {}", namespace.line());
+            outln!("  {}", namespace.line());
         }
     }
 }

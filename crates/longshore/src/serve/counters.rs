@@ -27,6 +27,8 @@ counters! {
         files_mapped,
         /// Files that could not be mapped, and are copied.
         files_unmappable,
+        /// Responses reset, or refused with 503, since their file was written to meanwhile.
+        files_changed,
         /// Requests for a file that was still mapped.
         file_cache_hits,
         /// Requests for a file that had to be opened and mapped.

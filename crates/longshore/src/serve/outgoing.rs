@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
+use host::memory::FileIdentity;
 use host::{SocketError, SocketId};
 
-use super::files::Source;
+use super::files::{Bytes, Source};
 use super::session::{READ_BYTES, Shared};
 use crate::http::{ByteRange, Piece, Response};
+use crate::log::LIMITED;
 use crate::store::OpenFile;
 
 /// The response that is being sent.
@@ -35,7 +37,7 @@ impl Outgoing {
         }
     }
 
-    /// Queues what the socket takes, `turn` bytes at most; whether the response is queued whole.
+    /// Queues what the socket takes, `turn` bytes at most, as long as the file is what the head tells of; whether the response is queued whole.
     pub(super) fn queue(
         &mut self,
         now: Instant,
@@ -43,6 +45,16 @@ impl Outgoing {
         shared: &mut Shared<'_>,
         turn: &mut u64,
     ) -> Result<bool, SocketError> {
+        // A client that gets all of a response gets what its head promises.
+        if let Some(source) = &self.source
+            && source.has_changed()
+        {
+            shared.counters.files_changed += 1;
+            let file = source.path.display();
+            tracing::warn!(target: LIMITED, %file, "the file changed while it was sent");
+            let _ = shared.stack.abort(now, id);
+            return Err(SocketError::NotFound);
+        }
         while let Some(piece) = self.pieces.front() {
             if *turn == 0 {
                 return Ok(false);
@@ -54,7 +66,10 @@ impl Outgoing {
                         start: range.start + self.sent,
                         len: (range.len - self.sent).min(*turn),
                     };
-                    send_file(now, id, self.source.as_ref(), rest, shared)
+                    {
+                        let bytes = self.source.as_ref().map(|source| &source.bytes);
+                        send_file(now, id, bytes, rest, shared)
+                    }
                 }
             };
             let queued = match queued {
@@ -79,15 +94,15 @@ impl Outgoing {
 fn send_file(
     now: Instant,
     id: SocketId,
-    source: Option<&Source>,
+    source: Option<&Bytes>,
     range: ByteRange,
     shared: &mut Shared<'_>,
 ) -> Result<usize, SocketError> {
     let ByteRange { start: offset, len } = range;
     match source {
-        Some(Source::Mapped(file, region)) => {
+        Some(Bytes::Mapped(file, region)) => {
             if file.faulted() {
-                tracing::warn!(file = %file.path().display(), offset, "the file shrank while it was sent");
+                tracing::warn!(target: LIMITED, file = %file.path().display(), offset, "the file shrank while it was sent");
                 let _ = shared.stack.abort(now, id);
                 return Err(SocketError::NotFound);
             }
@@ -96,13 +111,13 @@ fn send_file(
             shared.counters.file_bytes_zero_copy += queued as u64;
             Ok(queued)
         }
-        Some(Source::Read(file)) => {
+        Some(Bytes::Read(file)) => {
             shared.scratch.resize(READ_BYTES, 0);
             let wanted = len.min(READ_BYTES as u64) as usize;
             let read = match file.read_at(&mut shared.scratch[..wanted], offset) {
                 Ok(len) if len > 0 => len,
                 _ => {
-                    tracing::warn!(offset, "a file shrank or failed while it was sent");
+                    tracing::warn!(target: LIMITED, offset, "a file shrank or failed while it was sent");
                     let _ = shared.stack.abort(now, id);
                     return Err(SocketError::NotFound);
                 }
@@ -116,6 +131,9 @@ fn send_file(
 }
 
 /// Puts the file's ranges into the response, as one piece.
+///
+/// # Errors
+/// When the file can't be read; [`ResourceBusy`](std::io::ErrorKind::ResourceBusy) when it was written to meanwhile.
 pub(super) fn read_pieces(open: &OpenFile, response: Response) -> std::io::Result<Response> {
     let mut whole = Vec::new();
     for piece in &response.pieces {
@@ -127,6 +145,9 @@ pub(super) fn read_pieces(open: &OpenFile, response: Response) -> std::io::Resul
                 open.file.read_exact_at(&mut whole[start..], range.start)?;
             }
         }
+    }
+    if FileIdentity::from(&open.file.metadata()?) != FileIdentity::from(&open.metadata) {
+        return Err(std::io::ErrorKind::ResourceBusy.into());
     }
     Ok(Response {
         pieces: vec![Piece::Bytes(whole)],

@@ -14,6 +14,7 @@ use super::files::{FileSource, Files};
 use super::session::{Fate, Session, Shared};
 use crate::attach::Attached;
 use crate::control::{Answer, CounterGroup, Request};
+use crate::log::LIMITED;
 use crate::matching::Matcher;
 use crate::store::Store;
 
@@ -166,7 +167,7 @@ impl Server {
     fn closed(&mut self, now: Instant, stack: &mut Stack, id: SocketId, reason: &CloseReason) {
         match reason {
             CloseReason::SourceChanged { .. } | CloseReason::SourceGone { .. } => {
-                tracing::warn!("a connection was reset: {reason}");
+                tracing::warn!(target: LIMITED, "a connection was reset: {reason}");
             }
             _ => tracing::debug!("a connection ended: {reason}"),
         }

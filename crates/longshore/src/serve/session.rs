@@ -1,5 +1,6 @@
 //! One client: its HTTP connection, and the response that is under way to it.
 
+use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
 use host::{SocketError, SocketId, Stack};
@@ -8,6 +9,7 @@ use super::counters::ServeCounters;
 use super::files::{Files, Source};
 use super::outgoing::{self, Outgoing};
 use crate::http::{self, Action, Connection, Limits, Method, Request, Response, Status};
+use crate::log::LIMITED;
 use crate::matching::Matcher;
 use crate::store::{Found, OpenFile, Store};
 
@@ -252,8 +254,15 @@ impl Session {
                 self.begin(response, None, shared);
             }
             Err(error) => {
-                tracing::warn!(file = %open.path.display(), %error, "can't be read");
-                let response = http::refuse(Status::INTERNAL_ERROR, request, now);
+                tracing::warn!(target: LIMITED, file = %open.path.display(), %error, "can't be read");
+                let status = match error.kind() {
+                    io::ErrorKind::ResourceBusy => {
+                        shared.counters.files_changed += 1;
+                        Status::UNAVAILABLE
+                    }
+                    _ => Status::INTERNAL_ERROR,
+                };
+                let response = http::refuse(status, request, now);
                 self.begin(response, None, shared);
             }
         }

@@ -12,6 +12,7 @@ use crate::lb::leg::{Filled, Leg};
 use crate::lb::pool::{Choice, Evidence};
 use crate::lb::proxy_protocol;
 use crate::lb::server::server;
+use crate::log::LIMITED;
 
 use super::exchange::Exchange;
 use super::{Session, Shared, Stage, Step, Upstream};
@@ -163,7 +164,7 @@ impl Session {
             }
             Err(error) => {
                 let (name, address) = (&pool.config.name, server.config.address);
-                tracing::warn!("no connection to backend {name} {address}: {error}");
+                tracing::warn!(target: LIMITED, "no connection to backend {name} {address}: {error}");
                 server.counters.connect_failures += 1;
                 sh.pools[key.pool].release(key.server, sh.woken);
                 self.again_or(Status::UNAVAILABLE, key, sh)

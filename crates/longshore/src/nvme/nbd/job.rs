@@ -7,6 +7,7 @@ use nic::ring::Slice;
 use wire::nvme::command::{RANGE_LEN, Range};
 
 use super::export::Export;
+use crate::log::LIMITED;
 use wire::nbd::{Errno, Kind, Request};
 
 /// A request under way.
@@ -146,7 +147,7 @@ impl Job {
     pub(super) fn complete(&mut self, status: Status) {
         self.in_flight -= 1;
         if let Err(status) = status.ok() {
-            tracing::warn!(?self.request, %status, "a command failed");
+            tracing::warn!(target: LIMITED, request = ?self.request, %status, "a command failed");
             self.error.get_or_insert(errno(status));
         }
     }

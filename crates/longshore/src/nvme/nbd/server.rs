@@ -15,6 +15,7 @@ use super::client::{Brought, Client};
 use super::export::Export;
 use super::job::{Job, is_passing};
 use super::memory::Memory;
+use crate::log::LIMITED;
 use wire::nbd::{Errno, Kind, Reply, Request};
 
 /// The server could not be made, or can't go on.
@@ -176,7 +177,7 @@ impl Server {
             let free = self.clients.iter().position(|slot| slot.client.is_none());
             let at = free.unwrap_or(self.clients.len());
             if !self.accepts || at == MOST_CLIENTS || stream.set_nonblocking(true).is_err() {
-                tracing::warn!("a client was turned away");
+                tracing::warn!(target: LIMITED, "a client was turned away");
                 continue;
             }
             if at == self.clients.len() {
@@ -395,7 +396,7 @@ impl Client {
 }
 
 fn refused(error: &SubmitError) -> Errno {
-    tracing::warn!(%error, "a command was not taken");
+    tracing::warn!(target: LIMITED, %error, "a command was not taken");
     Errno::Io
 }
 
