@@ -9,6 +9,7 @@ mod memory;
 mod nbd;
 mod neighbours;
 mod nvme;
+mod nvme_hosts;
 mod nvme_initiator;
 mod nvme_target;
 mod offload;

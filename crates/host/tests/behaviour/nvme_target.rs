@@ -24,7 +24,7 @@ use sim::Fate;
 use sim::storage::{SharedKey, Storage, StorageConfig};
 use testkit::pattern;
 
-const PORT: u16 = 4420;
+pub const PORT: u16 = 4420;
 const BLOCK: u32 = 4096;
 const BYTES: u64 = 16 << 20;
 const MEMORY: usize = 16 << 20;
@@ -45,6 +45,9 @@ pub struct World {
     pub pair: Pair,
     pub target: Target,
     pub initiator: Initiator,
+    /// Other hosts. Once they are deaf they take in nothing that comes.
+    pub hogs: Vec<Initiator>,
+    pub are_deaf: bool,
     pub memory: Arc<Region>,
     pub region: RegionId,
     pub events: Vec<initiator::Event>,
@@ -61,6 +64,8 @@ pub struct Setup {
     pub limits: Limits,
     pub memory: u64,
     pub queues: u16,
+    /// I/O queues of other hosts.
+    pub hogs: Vec<u16>,
     /// Inside TLS, and what the NICs do of it.
     pub tls: Option<(SharedKey, Offload)>,
     pub adjust: fn(&mut initiator::Config),
@@ -76,6 +81,7 @@ impl Default for Setup {
             limits: Limits::default(),
             memory: 64 << 20,
             queues: 2,
+            hogs: Vec::new(),
             tls: None,
             adjust: |_| {},
         }
@@ -115,10 +121,21 @@ impl World {
             options.offload = setup.offload;
             options.tls_offload = tls_offload;
         });
+        let hogs = setup.hogs.iter().enumerate().map(|(at, &queues)| {
+            storage.initiator(pair.now(), |config, options| {
+                config.host = Nqn::new(&format!("nqn.2014-08.org.example:hog-{at}")).unwrap();
+                config.io_queues = queues;
+                config.outstanding = 4096;
+                options.offload = setup.offload;
+            })
+        });
+        let hogs = hogs.collect();
         let memory = Arc::new(Region::anonymous(MEMORY));
         let region = pair.register(CLIENT, Arc::clone(&memory), "memory");
         World {
             initiator,
+            hogs,
+            are_deaf: false,
             pair,
             target: storage.into_target(),
             memory,
@@ -139,7 +156,11 @@ impl World {
             for event in events {
                 progress = true;
                 let is_ours = match at {
-                    CLIENT => self.initiator.handle_event(now, stack, &event),
+                    CLIENT => {
+                        let mut hogs = self.hogs.iter_mut().filter(|_| !self.are_deaf);
+                        self.initiator.handle_event(now, stack, &event)
+                            || hogs.any(|hog| hog.handle_event(now, stack, &event))
+                    }
                     _ => self.target.handle_event(now, stack, &event),
                 };
                 if let (CLIENT, false, Event::Closed(..)) = (at, is_ours, &event) {
@@ -148,6 +169,9 @@ impl World {
             }
         }
         progress |= self.initiator.poll(now, self.pair.stack(CLIENT));
+        for hog in &mut self.hogs {
+            progress |= hog.poll(now, self.pair.stack(CLIENT));
+        }
         progress |= self.target.poll(now, self.pair.stack(SERVER));
         while let Some(event) = self.initiator.poll_event() {
             self.events.push(event);
@@ -349,10 +373,11 @@ fn a_connection_too_many_is_no_failed_handshake() {
         ..Setup::default()
     });
     // The admin queue and one I/O queue have room, the second I/O queue has none.
-    let refused = |world: &mut World| world.target.link_counters().refused > 0;
+    let refused = |world: &mut World| world.target.counters().busy_connects > 0;
     assert!(world.run_until(Duration::from_secs(20), refused));
     world.run_until(Duration::from_secs(1), |_| false);
-    assert_eq!(world.target.link_counters().handshakes_failed, 0);
+    let counters = world.target.link_counters();
+    assert_eq!((counters.handshakes_failed, counters.refused), (0, 0));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Opening connections, Connect and properties.
 
-use l5p::nvme::target::{Hosts, PskIdentity};
+use std::time::Duration;
+
+use l5p::nvme::target::{CloseReason, Hosts, PskIdentity};
 use wire::nvme::command::{
     Configuration, ConnectReply, Fabrics, Io, Property, ShutdownStatus, Status,
 };
@@ -348,13 +350,51 @@ fn an_admin_queue_takes_its_io_queues_with_it() {
 #[test]
 fn there_are_no_more_connections_and_controllers_than_allowed() {
     let mut rig = Rig::new();
-    let ids: Vec<_> = (0..8).map(|_| rig.open(0)).collect();
-    assert!(rig.target.accept(rig.now, None).is_none());
-    for (at, id) in ids.into_iter().enumerate() {
+    for at in 0..6 {
+        let id = rig.open(0);
         let reply = rig.connect_as(id, connect_data(subsystem()), 0, 32, 0);
         match at {
             0..4 => assert!(reply.status.is_success()),
             _ => assert!(reply.status.is(Status::CONNECT_CONTROLLER_BUSY)),
         }
     }
+    let mut rig = Rig::new();
+    let (_, controller) = rig.admin(subsystem(), 0);
+    for queue in 1..5 {
+        rig.io_queue(controller, queue, 0);
+    }
+    for at in 5..10 {
+        let id = rig.open(0);
+        let reply = rig.connect_as(id, connect_data(subsystem()), 0, 32, 0);
+        match at {
+            0..8 => assert!(reply.status.is_success()),
+            _ => assert!(reply.status.is(Status::CONNECT_CONTROLLER_BUSY)),
+        }
+    }
+    assert_eq!(rig.target.counters().busy_connects, 2);
+}
+
+#[test]
+fn connections_that_say_nothing_make_way_for_others_the_oldest_first() {
+    let mut rig = Rig::new();
+    let (io, _) = rig.queue();
+    let idle: Vec<_> = (0..100)
+        .map(|at| {
+            let id = match at % 2 {
+                0 => rig.target.accept(rig.now, None).unwrap(),
+                _ => rig.open(0),
+            };
+            rig.wait(Duration::from_millis(1));
+            id
+        })
+        .collect();
+    let closed: Vec<_> = rig.closed.drain(..).collect();
+    let evicted = idle[..100 - 32].iter();
+    assert!(
+        closed
+            .into_iter()
+            .eq(evicted.map(|id| (*id, CloseReason::Evicted)))
+    );
+    let (_, _) = rig.admin(subsystem(), 0);
+    assert_eq!(rig.simple(io, Io::Flush.entry(2, 1)), Status::SUCCESS);
 }

@@ -91,3 +91,42 @@ fn memory_that_a_store_uses_outlives_its_connection() {
     assert!(reply.status.is_success());
     assert!(rig.receive(io).is_none() && rig.receive(admin).is_none());
 }
+
+#[test]
+fn a_host_must_send_data_for_some_r2t_in_time() {
+    let mut rig = Rig::new();
+    let (io, _) = rig.queue();
+    let data = vec![7; 64 << 10];
+    let ask = |rig: &mut Rig, cid: u16| {
+        let blocks = Blocks {
+            start: 0,
+            count: 128,
+        };
+        let write = Io::Write { blocks, fua: false };
+        let pointer = DataPointer::Transport { len: 64 << 10 };
+        rig.command(io, write.entry(cid, 1).with_data(pointer), &[]);
+        rig.r2t(io)
+    };
+    // As long as one of them is answered in time, all is well.
+    let mut r2ts = [ask(&mut rig, 1), ask(&mut rig, 2)];
+    for cid in 3..6 {
+        rig.wait(20 * SECOND);
+        rig.answer(io, r2ts[0], &data);
+        assert!(rig.reply(io).0.status.is_success());
+        r2ts = [r2ts[1], ask(&mut rig, cid)];
+    }
+    for r2t in r2ts {
+        rig.answer(io, r2t, &data);
+        assert!(rig.reply(io).0.status.is_success());
+    }
+    // Without an R2T there is no time limit.
+    rig.wait(100 * SECOND);
+    assert_eq!(rig.closed, []);
+    ask(&mut rig, 9);
+    rig.wait(29 * SECOND);
+    assert_eq!(rig.closed, []);
+    rig.wait(SECOND);
+    assert_eq!(rig.closed, [(io, CloseReason::R2t)]);
+    assert!(rig.buffers.is_empty());
+    assert_eq!(rig.target.counters().r2t_expired, 1);
+}

@@ -5,10 +5,10 @@ use std::time::Instant;
 use handshake::nvme_psk::Identity;
 use l5p::nvme::target::{ConnectionId, PskIdentity, Source};
 use nic::ring::Slice;
-use wire::nvme::{Pdu, Role};
+use wire::nvme::{FatalError, FatalErrorStatus, Pdu, Role, TermReq};
 
 use super::sink::Sink;
-use super::{Client, Target};
+use super::{Client, LIMITED, Target};
 use crate::nvme::{Framing, Negotiated, opening};
 use crate::pdus::PduData;
 use crate::stack::Stack;
@@ -22,6 +22,21 @@ pub(super) struct Link {
     pub(super) writable: bool,
     /// Where the data that is coming goes.
     slice: Option<Slice>,
+}
+
+impl Link {
+    /// Ends the connection of a host that does not send what was asked of it. There is no status for that but this one
+    /// (NVMe/TCP 1.0 §3.5.1).
+    pub(super) fn terminate(&self, now: Instant, stack: &mut Stack) -> Result<(), SocketError> {
+        let request = Pdu::C2HTermReq(TermReq {
+            error: FatalError::of(FatalErrorStatus::SEQUENCE),
+            data_len: 0,
+        });
+        match stack.send_pdu::<Framing>(now, self.socket, &request, PduData::None) {
+            Ok(()) => stack.close(now, self.socket),
+            Err(_) => stack.abort(now, self.socket),
+        }
+    }
 }
 
 impl Target {
@@ -42,6 +57,7 @@ impl Target {
                     let deadline = now + self.machine.config().limits.handshake;
                     self.sockets[socket.index()] = Some(Client::Securing(socket));
                     self.securing.push_back((deadline, socket));
+                    self.end_oldest_handshake(now, stack);
                 }
                 Err(error) => {
                     tracing::info!(%error, "no TLS");
@@ -67,12 +83,33 @@ impl Target {
         }
     }
 
+    fn is_securing(&self, socket: SocketId) -> bool {
+        let client = self.sockets[socket.index()];
+        matches!(client, Some(Client::Securing(id)) if id == socket)
+    }
+
+    /// Ends the oldest TLS handshake, if there are more of them under way than there may be.
+    fn end_oldest_handshake(&mut self, now: Instant, stack: &mut Stack) {
+        let mut under_way = self.securing.iter().map(|(_, socket)| *socket);
+        let under_way = under_way
+            .by_ref()
+            .filter(|socket| self.is_securing(*socket));
+        let under_way: Vec<SocketId> = under_way.collect();
+        if let [oldest, ..] = under_way[..]
+            && under_way.len() > self.machine.config().limits.pending
+        {
+            self.counters.handshakes_evicted += 1;
+            tracing::warn!(target: LIMITED, "a connection is closed in its TLS handshake, and others came");
+            self.sockets[oldest.index()] = None;
+            let _ = stack.abort(now, oldest);
+        }
+    }
+
     /// Ends the connections of hosts that were silent in the handshake. Whether there were any.
     pub(super) fn end_slow_handshakes(&mut self, now: Instant, stack: &mut Stack) -> bool {
         let mut progress = false;
         while let Some(&(deadline, socket)) = self.securing.front() {
-            let client = self.sockets[socket.index()];
-            let is_under_way = matches!(client, Some(Client::Securing(id)) if id == socket);
+            let is_under_way = self.is_securing(socket);
             if is_under_way && deadline > now {
                 break;
             }
@@ -97,10 +134,12 @@ impl Target {
     ) {
         let Some(connection) = self.machine.accept(now, identity) else {
             self.counters.refused += 1;
-            tracing::info!("a connection is refused: there are as many as there may be");
+            tracing::warn!(target: LIMITED, "a connection is reset: stores still work for too many that are gone");
             let _ = stack.abort(now, socket);
             return;
         };
+        // Another one may be closed for it.
+        self.act(now, stack);
         // Responses must not wait for the acknowledgement of what was sent before.
         let started = stack
             .set_nodelay(socket, true)

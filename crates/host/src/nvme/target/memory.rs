@@ -6,13 +6,14 @@
 //!                 └──────▶ at the store ──▶ being sent ────────────────────────────-┘     when TCP and the NIC are done
 //! ```
 
-use std::collections::VecDeque;
-
-use l5p::nvme::target::{CommandRef, FilledBy, Limits, Memory, Operation, Owner, StoreRequest};
+use l5p::nvme::target::{
+    CommandRef, FilledBy, Host, Limits, Memory, Operation, Owner, StoreRequest,
+};
 use nic::ring::{RegionId, Slice};
 use wire::nvme::command::Status;
 
-use super::pool::{Pool, Run};
+use super::pool::{Freed, Pool, Run};
+use super::shares::{Shares, Waiting};
 use super::{TargetError, zeroed};
 use crate::SocketId;
 use crate::nvme::store::{Extent, MemoryId, Stores};
@@ -30,12 +31,10 @@ pub(super) struct Memories {
     capsules: Capsules,
     /// By connection and slot.
     grants: Vec<Vec<Grant>>,
-    /// Commands that wait, the oldest first.
-    waiting: VecDeque<Waiting>,
+    /// Hosts, what they have of the pool, and their commands that wait.
+    shares: Shares,
     /// What the NIC is to let go of.
     unmapping: Vec<Leaving>,
-    /// Bytes of the pool that each connection's commands have.
-    shares: Vec<u64>,
 }
 
 /// Memory for the data of capsules: each slot of each connection has its own.
@@ -51,17 +50,11 @@ struct Capsules {
 #[derive(Clone, Copy, Debug, Default)]
 struct Grant {
     run: Option<Run>,
-    /// What the run counts in its connection's share.
-    cost: u64,
+    /// Its host's.
+    share: u32,
     len: u32,
     /// The NIC may write to it.
     mapped_by: Option<SocketId>,
-}
-
-struct Waiting {
-    command: CommandRef,
-    len: u32,
-    filled_by: FilledBy,
 }
 
 /// A run that the NIC may still write to.
@@ -97,7 +90,7 @@ impl Memories {
 
         let slots = limits.queue_entries;
         let slot_len = limits.in_capsule.next_multiple_of(512);
-        let all = limits.connections as u64 * u64::from(slots) * u64::from(slot_len);
+        let all = limits.places() as u64 * u64::from(slots) * u64::from(slot_len);
         let region = zeroed(stack, all + ALIGNMENT)?;
         let capsules = Capsules {
             start: aligned(region.as_ptr()),
@@ -110,10 +103,9 @@ impl Memories {
             pool: Pool::new(id, start, bytes, largest),
             pool_memory,
             capsules,
-            grants: vec![Vec::new(); limits.connections],
-            waiting: VecDeque::new(),
+            grants: vec![Vec::new(); limits.places()],
+            shares: Shares::default(),
             unmapping: Vec::new(),
-            shares: vec![0; limits.connections],
         })
     }
 
@@ -124,7 +116,7 @@ impl Memories {
 
     /// Whether commands wait, or memory is in use.
     pub(super) fn is_busy(&self) -> bool {
-        !self.waiting.is_empty() || self.pool.in_use() > 0
+        self.shares.is_waited_for() || self.pool.in_use() > 0
     }
 
     /// Whether the NIC is still to let go of something.
@@ -132,41 +124,27 @@ impl Memories {
         !self.unmapping.is_empty()
     }
 
-    /// A command waits for memory.
-    pub(super) fn wait(&mut self, command: CommandRef, len: u32, filled_by: FilledBy) {
-        self.waiting.push_back(Waiting {
+    /// A command of this host waits for memory.
+    pub(super) fn wait(&mut self, host: Host, command: CommandRef, len: u32, filled_by: FilledBy) {
+        let waiting = Waiting {
             command,
             len,
             filled_by,
-        });
+        };
+        self.grant_mut(command).share = self.shares.wait(host, waiting);
     }
 
-    /// Gives memory to the command that has waited longest, unless its connection has its share: half of all is for others.
+    /// Gives memory to the command whose turn it is.
     pub(super) fn grant(&mut self) -> Option<(CommandRef, FilledBy)> {
-        let most = self.pool.bytes() / 2;
-        let within = |waiting: &Waiting| {
-            let share = self.shares[waiting.command.connection.index()];
-            share == 0 || share + Pool::cost(waiting.len) <= most
-        };
-        let at = self.waiting.iter().position(within)?;
-        let len = self.waiting[at].len;
-        let run = self.pool.take(len)?;
-        let waiting = self.waiting.remove(at)?;
-        let command = waiting.command;
-        let (index, slot) = (command.connection.index(), usize::from(command.slot));
-        let grants = &mut self.grants[index];
-        if grants.len() <= slot {
-            grants.resize(slot + 1, Grant::default());
-        }
-        let cost = Pool::cost(len);
-        grants[slot] = Grant {
-            run: Some(run),
-            cost,
+        let granted = self.shares.grant(&mut self.pool)?;
+        let Waiting {
+            command,
             len,
-            mapped_by: None,
-        };
-        self.shares[index] += cost;
-        Some((command, waiting.filled_by))
+            filled_by,
+        } = granted.waiting;
+        let grant = self.grant_mut(command);
+        (grant.run, grant.len) = (Some(granted.run), len);
+        Some((command, filled_by))
     }
 
     /// Has the NIC place the data of R2Ts of `command` where it belongs, if there are at least `least` bytes of it.
@@ -266,17 +244,27 @@ impl Memories {
 
     /// TCP and the NIC use this no more.
     pub(super) fn sent_is_done(&mut self, slice: Slice) {
-        self.pool.give_back(slice);
+        let freed = self.pool.give_back(slice);
+        self.freed(freed);
+    }
+
+    fn freed(&mut self, freed: Option<Freed>) {
+        if let Some(freed) = freed {
+            self.shares.give_back(freed);
+        }
+    }
+
+    fn release_run(&mut self, run: Run) {
+        let freed = self.pool.release(run);
+        self.freed(freed);
     }
 
     /// The command has no more use for its memory, or waits for it no more.
     pub(super) fn release(&mut self, stack: &mut Stack, command: CommandRef) {
         let grant = std::mem::take(self.grant_mut(command));
         let Some(run) = grant.run else {
-            self.waiting.retain(|waiting| waiting.command != command);
-            return;
+            return self.shares.forget(grant.share, command);
         };
-        self.shares[command.connection.index()] -= grant.cost;
         let unmapping = grant
             .mapped_by
             .and_then(|socket| stack.unmap_buffer(socket, command.slot));
@@ -285,9 +273,7 @@ impl Memories {
                 unmapping,
                 then: Then::Release(run),
             }),
-            None => {
-                self.pool.release(run);
-            }
+            None => self.release_run(run),
         }
     }
 
@@ -309,9 +295,7 @@ impl Memories {
             }
             progress = true;
             match (self.unmapping.swap_remove(at).then, unmapped) {
-                (Then::Release(run), _) => {
-                    self.pool.release(run);
-                }
+                (Then::Release(run), _) => self.release_run(run),
                 (Then::Store(request), Unmapped::Tainted) => {
                     fail(request.owner, Status::TRANSIENT_TRANSPORT_ERROR);
                 }

@@ -19,6 +19,7 @@ mod link;
 mod memory;
 mod options;
 mod pool;
+mod shares;
 mod sink;
 
 use std::collections::VecDeque;
@@ -40,6 +41,9 @@ use memory::Memories;
 
 pub use options::{LinkCounters, Options, TargetError};
 
+/// Target of warnings that hosts can cause as often as they like.
+const LIMITED: &str = "host::limited";
+
 /// When to look again at what the NIC is still to let go of.
 const SETTLE: Duration = Duration::from_micros(20);
 
@@ -58,6 +62,8 @@ pub struct Target {
     /// TLS handshakes, and by when they are to be done, in this order. Some have ended meanwhile.
     securing: VecDeque<(Instant, SocketId)>,
     counters: LinkCounters,
+    /// Refusals for want of room that were logged.
+    told_busy: u64,
     last_poll: Instant,
 }
 
@@ -91,10 +97,11 @@ impl Target {
             stores,
             memories,
             listeners: Vec::new(),
-            links: (0..limits.connections).map(|_| None).collect(),
+            links: (0..limits.places()).map(|_| None).collect(),
             sockets: Vec::new(),
             securing: VecDeque::new(),
             counters: LinkCounters::default(),
+            told_busy: 0,
             last_poll: now,
         })
     }
@@ -237,6 +244,7 @@ impl Target {
             progress = true;
         }
         progress |= self.end_slow_handshakes(now, stack);
+        self.tell_of_refusals();
         progress |= self.settle(stack);
         progress |= self.stores.poll();
         while let Some((owner, result)) = self.stores.poll_done() {
@@ -268,6 +276,21 @@ impl Target {
             .min()
     }
 
+    /// Says that hosts were refused for want of room.
+    fn tell_of_refusals(&mut self) {
+        let busy = self.machine.counters().busy_connects;
+        if std::mem::replace(&mut self.told_busy, busy) != busy {
+            let limits = self.machine.config().limits;
+            tracing::warn!(
+                target: LIMITED,
+                "a Connect is refused: there are {} controllers of {}, and {} queues may be open",
+                self.machine.controllers(),
+                limits.controllers,
+                limits.connections,
+            );
+        }
+    }
+
     /// Takes back what TCP and the NIC use no more.
     fn settle(&mut self, stack: &mut Stack) -> bool {
         let mut progress = false;
@@ -296,7 +319,12 @@ impl Target {
                         command,
                         len,
                         filled_by,
-                    } => self.memories.wait(command, len, filled_by),
+                    } => {
+                        // Only queues have commands that need memory.
+                        if let Some(host) = self.machine.host(command.connection) {
+                            self.memories.wait(host, command, len, filled_by);
+                        }
+                    }
                     Action::Store(request) => match request.owner {
                         Owner::Command(_) => {
                             self.memories.store(stack, &mut self.stores, request);
@@ -332,13 +360,21 @@ impl Target {
         connection: ConnectionId,
         why: CloseReason,
     ) {
-        tracing::info!("a connection is closed: {why}");
+        match why {
+            CloseReason::Evicted | CloseReason::R2t => {
+                tracing::warn!(target: LIMITED, "a connection is closed: {why}");
+            }
+            _ => tracing::info!("a connection is closed: {why}"),
+        }
         let Some(link) = self.take_link(connection) else {
             return;
         };
         // A host that is gone, or never said anything, is not waited for.
         let _ = match why {
-            CloseReason::KeepAlive | CloseReason::Handshake => stack.abort(now, link.socket),
+            CloseReason::KeepAlive | CloseReason::Handshake | CloseReason::Evicted => {
+                stack.abort(now, link.socket)
+            }
+            CloseReason::R2t => link.terminate(now, stack),
             CloseReason::ControllerGone | CloseReason::HostTerminated(_) => {
                 stack.close(now, link.socket)
             }

@@ -49,12 +49,14 @@ pub enum TargetError {
 /// What happened to connections, besides what the [machine](l5p::nvme::target::Counters) counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// Connections refused since there were too many.
+    /// Connections reset since there was no place for them.
     pub refused: u64,
     /// TLS handshakes that failed.
     pub handshakes_failed: u64,
     /// TLS handshakes that were not done in time.
     pub handshakes_timed_out: u64,
+    /// TLS handshakes ended for others.
+    pub handshakes_evicted: u64,
     /// Buffers that were mapped for the NIC.
     pub mapped: u64,
     /// Commands that failed since someone on the path had the NIC write what the stream did not bring.

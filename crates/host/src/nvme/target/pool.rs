@@ -41,11 +41,20 @@ enum State {
     /// The first page of a run in use.
     Used {
         order: u8,
+        /// Whose share it counts in.
+        share: u32,
         /// A command has it.
         held: bool,
         /// Bytes of it that were sent and are still needed.
         in_flight: u64,
     },
+}
+
+/// A run that is free now: whose share it counted in, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Freed {
+    pub(super) share: u32,
+    pub(super) bytes: u64,
 }
 
 impl Pool {
@@ -81,8 +90,13 @@ impl Pool {
         PAGE << order_of(len)
     }
 
-    /// A run of at least `len` bytes for a command. `None`: no such run is free.
-    pub(super) fn take(&mut self, len: u32) -> Option<Run> {
+    /// Bytes of runs that are free.
+    pub(super) fn free(&self) -> u64 {
+        self.bytes() - self.in_use
+    }
+
+    /// A run of at least `len` bytes for a command of this share. `None`: no such run is free.
+    pub(super) fn take(&mut self, len: u32, share: u32) -> Option<Run> {
         let order = order_of(len);
         let found = (order..self.free.len() as u8).find(|&n| !self.free[usize::from(n)].is_empty());
         let mut have = found?;
@@ -97,6 +111,7 @@ impl Pool {
         }
         self.pages[first as usize].state = State::Used {
             order,
+            share,
             held: true,
             in_flight: 0,
         };
@@ -132,16 +147,16 @@ impl Pool {
         }
     }
 
-    /// The command has no more use for the run. Whether it is free now.
-    pub(super) fn release(&mut self, run: Run) -> bool {
+    /// The command has no more use for the run.
+    pub(super) fn release(&mut self, run: Run) -> Option<Freed> {
         if let State::Used { held, .. } = &mut self.pages[run.0 as usize].state {
             *held = false;
         }
         self.free_if_idle(run.0)
     }
 
-    /// Bytes that were sent are needed no more. Whether a run is free now.
-    pub(super) fn give_back(&mut self, slice: Slice) -> bool {
+    /// Bytes that were sent are needed no more.
+    pub(super) fn give_back(&mut self, slice: Slice) -> Option<Freed> {
         let at = (slice.offset - self.start) / PAGE;
         let run = self.pages[at as usize].run;
         if let State::Used { in_flight, .. } = &mut self.pages[run as usize].state {
@@ -150,16 +165,18 @@ impl Pool {
         self.free_if_idle(run)
     }
 
-    fn free_if_idle(&mut self, first: u32) -> bool {
+    fn free_if_idle(&mut self, first: u32) -> Option<Freed> {
         let State::Used {
             order,
+            share,
             held: false,
             in_flight: 0,
         } = self.pages[first as usize].state
         else {
-            return false;
+            return None;
         };
-        self.in_use -= PAGE << order;
+        let bytes = PAGE << order;
+        self.in_use -= bytes;
         let (mut first, mut order) = (first, order);
         self.pages[first as usize].state = State::Inside;
         while usize::from(order) + 1 < self.free.len() {
@@ -172,7 +189,7 @@ impl Pool {
             order += 1;
         }
         self.put(first, order);
-        true
+        Some(Freed { share, bytes })
     }
 
     fn put(&mut self, first: u32, order: u8) {
@@ -219,7 +236,7 @@ mod tests {
     #[test]
     fn a_run_is_in_use_until_all_that_was_sent_is_done() {
         let mut pool = pool();
-        let run = pool.take(10_000).unwrap();
+        let run = pool.take(10_000, 7).unwrap();
         let slice = pool.slice(run, 4000, 6000);
         assert_eq!(
             (slice.region, slice.offset % PAGE, slice.len),
@@ -227,15 +244,20 @@ mod tests {
         );
         pool.sent(run, 6000);
         pool.sent(run, 100);
-        assert!(!pool.release(run));
-        assert!(!pool.give_back(Slice { len: 5000, ..slice }));
-        assert!(!pool.give_back(Slice {
+        assert_eq!(pool.release(run), None);
+        assert_eq!(pool.give_back(Slice { len: 5000, ..slice }), None);
+        let rest = Slice {
             offset: slice.offset + 5000,
             len: 1000,
             ..slice
-        }));
+        };
+        assert_eq!(pool.give_back(rest), None);
         assert_eq!(pool.in_use(), 16384);
-        assert!(pool.give_back(pool_slice(slice, 100)));
+        let freed = Freed {
+            share: 7,
+            bytes: 16384,
+        };
+        assert_eq!(pool.give_back(pool_slice(slice, 100)), Some(freed));
         assert_eq!(pool.in_use(), 0);
     }
 
@@ -253,7 +275,7 @@ mod tests {
             let mut held: Vec<(Run, Slice)> = Vec::new();
             for (take, len, which) in steps {
                 if take {
-                    if let Some(run) = pool.take(len) {
+                    if let Some(run) = pool.take(len, 0) {
                         let slice = pool.slice(run, 0, len);
                         let end = slice.offset + Pool::cost(len);
                         prop_assert!(slice.offset >= 100 && end <= 100 + whole);
@@ -266,7 +288,7 @@ mod tests {
                     }
                 } else if !held.is_empty() {
                     let (run, _) = held.swap_remove(which % held.len());
-                    prop_assert!(pool.release(run));
+                    prop_assert!(pool.release(run).is_some());
                 }
                 let cost: u64 = held.iter().map(|(_, slice)| Pool::cost(slice.len)).sum();
                 prop_assert_eq!(pool.in_use(), cost);
@@ -275,9 +297,9 @@ mod tests {
                 pool.release(run);
             }
             for _ in 0..16 {
-                prop_assert!(pool.take(64 << 10).is_some(), "it is whole again");
+                prop_assert!(pool.take(64 << 10, 0).is_some(), "it is whole again");
             }
-            prop_assert!(pool.take(1).is_none());
+            prop_assert!(pool.take(1, 0).is_none());
         }
     }
 }

@@ -195,6 +195,12 @@ pub enum CloseReason {
     /// The connection did not become a queue in time.
     #[error("the connection did not become a queue in time")]
     Handshake,
+    /// It is the oldest of those that are no queue yet, and there is one more of them than there may be.
+    #[error("it was no queue yet, and others came")]
+    Evicted,
+    /// The host was sent an R2T, and sends no data.
+    #[error("the host sent no data for an R2T in time")]
+    R2t,
     /// The admin queue of its controller is gone.
     #[error("its controller is gone")]
     ControllerGone,

@@ -192,12 +192,14 @@ impl Target {
     /// Takes in the header of data that an R2T asked for (NVMe/TCP 1.0 §3.6.2.8).
     pub(super) fn host_data(
         &mut self,
+        now: Instant,
         id: ConnectionId,
         data: &H2CData,
     ) -> Result<Place, FatalError> {
         const CCCID: u32 = 8;
         const TTAG: u32 = 10;
         let most = self.config.limits.h2c_data;
+        let next = now + self.config.limits.r2t;
         let connection = self.open_mut(id).expect("it is open");
         let Some(command) = connection.command_mut(data.ttag) else {
             return Err(FatalError::field(TTAG));
@@ -212,6 +214,7 @@ impl Target {
             return Err(FatalError::of(FatalErrorStatus::LIMIT_EXCEEDED));
         }
         transfer.data(data)?;
+        connection.data_came(data.last, next);
         connection.incoming = Incoming::Transfer(data.ttag);
         Ok(Place::Command {
             command: CommandRef {

@@ -1,4 +1,4 @@
-//! Deadlines: of connections to become queues, of hosts to show that they live.
+//! Deadlines: of connections to become queues, of hosts to send what R2Ts ask for and to show that they live.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ impl Target {
         self.next_deadline
     }
 
-    /// Closes what has missed its deadline: connections that are no queue yet, and all of a controller whose host was silent
+    /// Closes what has missed its deadline: connections that are no queue yet, or lack the data of R2Ts, and all of a controller whose host was silent
     /// for its keep-alive time-out (Base 2.0c §3.9).
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.next_deadline.is_none_or(|deadline| now < deadline) {
@@ -24,7 +24,11 @@ impl Target {
         for ((index, generation), connection) in self.connections.iter() {
             if late(connection.deadline()) {
                 let id = ConnectionId { index, generation };
-                missed.push((id, CloseReason::Handshake));
+                let why = match connection.pending_until() {
+                    Some(_) => CloseReason::Handshake,
+                    None => CloseReason::R2t,
+                };
+                missed.push((id, why));
             }
         }
         for (_, controller) in self.controllers.iter() {
@@ -33,8 +37,10 @@ impl Target {
             }
         }
         for (id, why) in missed {
-            if why == CloseReason::KeepAlive {
-                self.counters.keep_alive_expired += 1;
+            match why {
+                CloseReason::KeepAlive => self.counters.keep_alive_expired += 1,
+                CloseReason::R2t => self.counters.r2t_expired += 1,
+                _ => {}
             }
             self.close(id, why);
         }

@@ -112,8 +112,10 @@ pub struct Portal {
 /// How much hosts may take, all of it bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// TCP connections: admin and I/O queues of all hosts.
+    /// Queues: admin and I/O queues of all hosts, each a TCP connection. Further Connects are refused as busy.
     pub connections: usize,
+    /// Connections that are no queue yet, beside these. The oldest one is closed for one more.
+    pub pending: usize,
     /// Controllers.
     pub controllers: usize,
     /// I/O queues of one controller.
@@ -132,12 +134,15 @@ pub struct Limits {
     pub r2t_data: u32,
     /// How long a connection may take until it is a queue.
     pub handshake: Duration,
+    /// How long a host that was sent an R2T may take to send data for any.
+    pub r2t: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 64,
+            pending: 32,
             controllers: 32,
             io_queues: 16,
             queue_entries: 128,
@@ -147,11 +152,18 @@ impl Default for Limits {
             c2h_data: 128 << 10,
             r2t_data: 1 << 20,
             handshake: Duration::from_secs(15),
+            r2t: Duration::from_secs(30),
         }
     }
 }
 
 impl Limits {
+    /// Places for connections: queues, and those that are none yet.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.connections + self.pending
+    }
+
     /// The longest PDU that a host may send, in bytes, when both digests are on.
     #[must_use]
     pub fn max_pdu(&self) -> u32 {
@@ -255,6 +267,7 @@ impl Limits {
             |bytes: u32| (MIN_MAXH2CDATA..=1 << 30).contains(&bytes) && bytes.is_multiple_of(4);
         let checks = [
             ("connections", (1..=1 << 16).contains(&self.connections)),
+            ("pending", (1..=1 << 16).contains(&self.pending)),
             ("controllers", (1..=0xffef).contains(&self.controllers)),
             (
                 "io_queues",
@@ -276,6 +289,7 @@ impl Limits {
             ("c2h_data", data(self.c2h_data)),
             ("r2t_data", data(self.r2t_data)),
             ("handshake", self.handshake > Duration::ZERO),
+            ("r2t", self.r2t > Duration::ZERO),
         ];
         match checks.iter().find(|(_, holds)| !holds) {
             Some((limit, _)) => Err(ConfigError::Limit(limit)),

@@ -38,14 +38,31 @@ pub(super) struct Connection {
     pub ready: VecDeque<u16>,
     /// Commands that a store works on.
     pub at_store: u32,
+    r2ts: Outstanding,
+}
+
+/// R2Ts whose data is to come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outstanding {
+    count: u32,
+    /// By when some data must come. None if there are none.
+    deadline: Option<Instant>,
 }
 
 /// Who has a queue, and of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueueOwner {
-    pub host: Nqn,
-    pub host_id: [u8; 16],
+    pub host: Host,
     pub subject: Subject,
+}
+
+/// A host, as Connect names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name.
+    pub nqn: Nqn,
+    /// Its identifier.
+    pub id: [u8; 16],
 }
 
 /// Whom a PSK stands for: the names in its identity.
@@ -108,17 +125,35 @@ impl Connection {
             cids: None,
             ready: VecDeque::new(),
             at_store: 0,
+            r2ts: Outstanding::default(),
         }
     }
 
-    /// Until when it must have become a queue.
+    /// When it is closed, unless its host does something.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        self.pending_until().or(self.r2ts.deadline)
+    }
+
+    /// Until when it must have become a queue.
+    pub(super) fn pending_until(&self) -> Option<Instant> {
         match self.phase {
             Phase::Opening { deadline }
             | Phase::Answering { deadline }
             | Phase::Connecting { deadline } => Some(deadline),
             Phase::Admin(_) | Phase::Io { .. } | Phase::Closed => None,
         }
+    }
+
+    /// An R2T was sent, the first data for which must come by `deadline`.
+    pub(super) fn r2t_sent(&mut self, deadline: Instant) {
+        self.r2ts.count += 1;
+        self.r2ts.deadline.get_or_insert(deadline);
+    }
+
+    /// Data came for an R2T, all that it asked for if `is_last`. Further data must come by `deadline`.
+    pub(super) fn data_came(&mut self, is_last: bool, deadline: Instant) {
+        self.r2ts.count -= u32::from(is_last);
+        self.r2ts.deadline = (self.r2ts.count > 0).then_some(deadline);
     }
 
     /// The controller that it is a queue of.

@@ -13,7 +13,7 @@ use super::action::{Action, Operation, Owner, StoreRequest};
 use super::capsule::Plan;
 use super::command::ConnectRequest;
 use super::config::Config;
-use super::connection::{Connection, Phase, QueueOwner};
+use super::connection::{Connection, Host, Phase, QueueOwner};
 use super::controller::{Configured, Controller, Subject};
 use super::ids::{ConnectionId, ControllerRef};
 use super::machine::Target;
@@ -108,6 +108,7 @@ impl Target {
             }
             Err(Refusal(status, dword)) => {
                 self.counters.refused_connects += 1;
+                self.counters.busy_connects += u64::from(status == Status::CONNECT_CONTROLLER_BUSY);
                 self.respond(id, slot, status, dword.into());
             }
         }
@@ -128,8 +129,10 @@ impl Target {
             return Err(Refusal::invalid(false, offset::SQSIZE));
         }
         let owner = QueueOwner {
-            host: data.host,
-            host_id: data.host_id,
+            host: Host {
+                nqn: data.host,
+                id: data.host_id,
+            },
             subject,
         };
         // A write of a connection that is gone must not come after those of the next one.
@@ -137,6 +140,7 @@ impl Target {
         if self.connections.iter().any(|(_, c)| is_leaving(c)) {
             return Err(Refusal(Status::CONNECT_CONTROLLER_BUSY, 0));
         }
+        self.expect_room()?;
         let io_queues = match subject {
             Subject::Discovery => 0,
             Subject::Subsystem(_) => self.config.limits.io_queues,
@@ -175,6 +179,7 @@ impl Target {
         data: &ConnectData,
     ) -> Result<u16, Refusal> {
         let subject = self.admit(id, data)?;
+        self.expect_room()?;
         let most = self.config.limits.queue_entries;
         let is_it = |controller: &Controller| {
             controller.id == data.controller
@@ -203,13 +208,25 @@ impl Target {
             queue: request.queue,
         };
         let owner = QueueOwner {
-            host: data.host,
-            host_id: data.host_id,
+            host: Host {
+                nqn: data.host,
+                id: data.host_id,
+            },
             subject,
         };
         let connection = self.open_mut(id).expect("it is open");
         connection.become_queue(phase, owner, request.entries, request.no_flow_control);
         Ok(cntlid)
+    }
+
+    /// Whether there may be one more queue.
+    fn expect_room(&self) -> Result<(), Refusal> {
+        let queues = self.connections.iter();
+        let queues = queues.filter(|(_, c)| c.controller().is_some()).count();
+        match queues < self.config.limits.connections {
+            true => Ok(()),
+            false => Err(Refusal(Status::CONNECT_CONTROLLER_BUSY, 0)),
+        }
     }
 
     /// Whether the host may have what it asks for.

@@ -7,7 +7,7 @@ use wire::nvme::command::Status;
 
 use super::action::Operation;
 use super::command::StoreWork;
-use super::connection::Phase;
+use super::connection::{Host, Phase};
 use super::controller::Subject;
 use super::ids::ConnectionId;
 use super::machine::Target;
@@ -21,6 +21,12 @@ pub struct Counters {
     pub controllers: u64,
     /// Connects that were refused.
     pub refused_connects: u64,
+    /// Of these, for want of room for a queue or a controller.
+    pub busy_connects: u64,
+    /// Connections closed for others, before they were a queue.
+    pub evicted: u64,
+    /// Connections closed since no data came for an R2T.
+    pub r2t_expired: u64,
     /// Commands that came.
     pub commands: u64,
     /// Commands that failed.
@@ -99,6 +105,13 @@ impl Target {
                     deadline: controller.deadline(),
                 })
             })
+    }
+
+    /// Whose queue a connection is or was. None: it never was one.
+    #[must_use]
+    pub fn host(&self, id: ConnectionId) -> Option<Host> {
+        let connection = self.connections.get(id.index, id.generation)?;
+        Some(connection.owner?.host)
     }
 
     /// Connections that there are, queues or not; those too that are closed while a store works for them.

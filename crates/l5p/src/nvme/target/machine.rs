@@ -28,6 +28,8 @@ pub struct Target {
     /// No deadline is before this.
     pub(super) next_deadline: Option<Instant>,
     pub(super) started: Instant,
+    /// When it was last called.
+    pub(super) now: Instant,
     pub(super) piece: Box<[u8; super::answer::PIECE]>,
     pub(super) counters: Counters,
 }
@@ -42,13 +44,14 @@ impl Target {
         let subsystems = config.subsystems.iter().cloned().map(Live::new).collect();
         Ok(Target {
             subsystems,
-            connections: Slab::new(config.limits.connections),
+            connections: Slab::new(config.limits.places()),
             controllers: Slab::new(config.limits.controllers),
             last_controller_id: 0,
             discovery_generation: 1,
             actions: VecDeque::new(),
             next_deadline: None,
             started: now,
+            now,
             piece: Box::new([0; super::answer::PIECE]),
             counters: Counters::default(),
             config,
@@ -61,14 +64,32 @@ impl Target {
         &self.config
     }
 
-    /// A host has connected; `identity` is what TLS has proved of it. `None`: there are too many connections.
+    /// A host has connected; `identity` is what TLS has proved of it. Another one that is no queue yet may be closed for it, which
+    /// an action says: follow it before this connection is used. `None`: there are too many connections.
     pub fn accept(&mut self, now: Instant, identity: Option<PskIdentity>) -> Option<ConnectionId> {
+        self.make_room();
         let deadline = now + self.config.limits.handshake;
         let make = |_, _| Connection::new(deadline, identity);
         let (index, generation) = self.connections.insert(make)?;
         self.expect_deadline(deadline);
         self.counters.connections += 1;
         Some(ConnectionId { index, generation })
+    }
+
+    /// Closes the oldest connection that is no queue yet, if there are as many of those as there may be.
+    fn make_room(&mut self) {
+        let all = self.connections.iter();
+        let pending = all.filter_map(|((index, generation), connection)| {
+            let until = connection.pending_until()?;
+            Some((until, ConnectionId { index, generation }))
+        });
+        let pending: Vec<_> = pending.collect();
+        if let Some(&(_, id)) = pending.iter().min()
+            && pending.len() >= self.config.limits.pending
+        {
+            self.counters.evicted += 1;
+            self.close(id, CloseReason::Evicted);
+        }
     }
 
     /// The connection is no more.
@@ -92,7 +113,7 @@ impl Target {
         let place = match pdu {
             Pdu::ICReq(request) => self.open(id, request),
             Pdu::CapsuleCmd(capsule) => self.capsule(now, id, capsule),
-            Pdu::H2CData(data) => self.host_data(id, data),
+            Pdu::H2CData(data) => self.host_data(now, id, data),
             Pdu::H2CTermReq(request) => {
                 self.close(id, CloseReason::HostTerminated(request.error));
                 Ok(Place::Discard)

@@ -45,7 +45,7 @@ pub use action::{
 pub use config::{
     ADMIN_IN_CAPSULE, Config, ConfigError, Hosts, Limits, Namespace, Portal, StoreId, Subsystem,
 };
-pub use connection::PskIdentity;
+pub use connection::{Host, PskIdentity};
 pub use ids::{CommandRef, ConnectionId, ControllerRef};
 pub use info::{Counters, QueueInfo};
 pub use io::ranges;

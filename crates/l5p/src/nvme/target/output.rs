@@ -41,6 +41,7 @@ impl Target {
 
     /// The next PDU for the host. It stays the next one until [`Target::pdu_sent`] says that it was sent.
     pub fn peek_pdu(&mut self, now: Instant, id: ConnectionId) -> Option<Outgoing<'_>> {
+        self.now = now;
         let connection = self.connections.get_mut(id.index, id.generation)?;
         if let Phase::Answering { .. } = connection.phase {
             return Some(without_data(Pdu::ICResp(ICResp {
@@ -116,6 +117,7 @@ impl Target {
     /// The PDU of [`Target::peek_pdu`] has been handed to the connection.
     pub fn pdu_sent(&mut self, id: ConnectionId) {
         let c2h_data = self.config.limits.c2h_data;
+        let r2t_deadline = self.now + self.config.limits.r2t;
         let Some(connection) = self.connections.get_mut(id.index, id.generation) else {
             return;
         };
@@ -141,6 +143,8 @@ impl Target {
                 if transfer.next_r2t().is_none() {
                     connection.unqueue();
                 }
+                connection.r2t_sent(r2t_deadline);
+                self.expect_deadline(r2t_deadline);
             }
             Next::Data { sent, len } => {
                 let most = match command.work {

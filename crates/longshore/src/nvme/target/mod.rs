@@ -131,7 +131,12 @@ fn config(options: &Target, subsystems: Vec<Subsystem>) -> Config {
         limits: Limits {
             io_queues: options.queues,
             queue_entries: options.depth,
-            connections: usize::from(options.queues + 1) * 4 + 16,
+            connections: match options.max_queues {
+                Some(queues) => usize::from(queues),
+                None => usize::from(options.queues + 1) * 4 + 16,
+            },
+            controllers: usize::from(options.max_controllers),
+            r2t: Duration::from_secs(options.r2t_time.into()),
             ..Limits::default()
         },
         firmware: env!("CARGO_PKG_VERSION").to_owned(),

@@ -68,7 +68,16 @@ pub struct Target {
     /// Commands in flight on each queue; a power of two
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = depth)]
     pub depth: u32,
-    /// Memory for the data of commands
+    /// Queues of all hosts, each a TCP connection [default: room for 4 hosts with all their queues, and 16 more]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
+    pub max_queues: Option<u16>,
+    /// Controllers: one for each connection of a host to a subsystem or to discovery
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=0xffef))]
+    pub max_controllers: u16,
+    /// Seconds that a host may take to send data that an R2T asks for; its connection is closed then
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub r2t_time: u32,
+    /// Memory for the data of commands; a host may have as much of it as is free beside that
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::between(1 << 20, 1 << 40))]
     pub memory: u64,
     /// The host copies the data of smaller writes; the NIC places that of others

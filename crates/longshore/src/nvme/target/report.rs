@@ -40,8 +40,10 @@ counters! {
     pub struct TargetCounters {
         /// Connections accepted.
         connections,
-        /// Connections refused because there were too many.
+        /// Connections reset because the operations of too many closed ones were not done.
         connections_refused,
+        /// Connections closed for newer ones before they became a queue, TLS handshakes included.
+        connections_evicted,
         /// TLS handshakes that failed.
         tls_handshakes_failed,
         /// TLS handshakes that took too long.
@@ -50,6 +52,8 @@ counters! {
         controllers,
         /// Connect commands refused.
         connects_refused,
+        /// Connect commands refused because there were as many queues or controllers as there may be.
+        connects_busy,
         /// Commands received.
         commands,
         /// Commands that failed.
@@ -72,6 +76,8 @@ counters! {
         shutdown_flushes_failed,
         /// Controllers closed because their host was silent too long.
         keep_alive_timeouts,
+        /// Connections closed because their host did not send the data that an R2T asked for.
+        r2t_timeouts,
         /// Buffers mapped for the NIC to place data in.
         buffers_mapped,
         /// Commands failed because the NIC placed data that the TCP stream did not deliver.
@@ -94,10 +100,12 @@ fn counters(target: &Target) -> TargetCounters {
     TargetCounters {
         connections: machine.connections,
         connections_refused: links.refused,
+        connections_evicted: machine.evicted + links.handshakes_evicted,
         tls_handshakes_failed: links.handshakes_failed,
         tls_handshakes_timed_out: links.handshakes_timed_out,
         controllers: machine.controllers,
         connects_refused: machine.refused_connects,
+        connects_busy: machine.busy_connects,
         commands: machine.commands,
         commands_failed: machine.failed_commands,
         reads: machine.reads,
@@ -109,6 +117,7 @@ fn counters(target: &Target) -> TargetCounters {
         fatal_errors: machine.fatal_errors,
         shutdown_flushes_failed: machine.failed_shutdown_flushes,
         keep_alive_timeouts: machine.keep_alive_expired,
+        r2t_timeouts: machine.r2t_expired,
         buffers_mapped: links.mapped,
         buffers_tainted: links.tainted,
         memory_used: used,
