@@ -119,6 +119,41 @@ fn counter(rig: &Rig, name: &str) -> u64 {
 }
 
 #[test]
+fn what_may_pass_no_further_proxy_is_answered_here() {
+    let mut rig = Rig::new(CONFIG, &SERVERS);
+    let mut out = b"OPTIONS * HTTP/1.1\r\nHost: h\r\nMax-Forwards: 0\r\n\r\n".to_vec();
+    out.extend(Exchange::Length(10).request());
+    let client = rig.client(80, out);
+    let answers = rig.answers(client, 2);
+    let of_server: Vec<bool> = answers.iter().map(|answer| answer.port != 0).collect();
+    assert_eq!(of_server, [false, true]);
+    assert!(answers.iter().all(|answer| answer.status == 200));
+}
+
+/// Bytes that go to servers when a request with these trailers comes in such pieces, and another one behind it.
+fn sent_with(trailers: &str, segment: usize) -> u64 {
+    let links = Impairment::default();
+    let mut rig = Rig::on(CONFIG, &SERVERS, links, segment, Accel::NONE);
+    let head =
+        "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n";
+    let mut out = [head, trailers, "\r\n"].concat().into_bytes();
+    out.extend(Exchange::Length(10).request());
+    let client = rig.client(80, out);
+    let answers = rig.answers(client, 2);
+    assert_eq!(answers[0].content, b"abc");
+    assert_eq!(answers[1].content, content(10));
+    counter(&rig, "bytes_out")
+}
+
+#[test]
+fn a_request_goes_on_without_trailers_that_belong_into_its_head() {
+    for segment in [1, 7, 1 << 20] {
+        let all = "Content-Length: 5\r\nT: x\r\nHost: other\r\n";
+        assert_eq!(sent_with(all, segment), sent_with("T: x\r\n", segment));
+    }
+}
+
+#[test]
 fn connections_to_servers_are_used_again() {
     let mut rig = Rig::new(CONFIG, &SERVERS);
     for _ in 0..10 {
