@@ -5,6 +5,7 @@
 #[macro_use]
 mod printing;
 
+mod admission;
 mod attach;
 mod background;
 mod bench;
@@ -21,6 +22,7 @@ mod log;
 mod manual;
 mod matching;
 mod meta;
+mod min_rate;
 mod nbd;
 mod nic_process;
 mod nvme;

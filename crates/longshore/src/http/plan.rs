@@ -130,6 +130,9 @@ pub fn refuse_unread(
         if matches!(status, Status::METHOD_NOT_ALLOWED) {
             head.field("Allow", "GET, HEAD");
         }
+        if matches!(status, Status::UNAVAILABLE) {
+            head.field("Retry-After", 1);
+        }
     })
 }
 

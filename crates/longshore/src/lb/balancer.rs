@@ -17,6 +17,7 @@ use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
 use super::session::{Fate, Session, Shared};
 use super::sessions::Sessions;
+use crate::admission::{Admission, Change};
 use crate::matching::Matcher;
 
 /// How often idle connections to servers are looked through.
@@ -80,7 +81,7 @@ impl Balancer {
                 config: frontend,
                 counters: FrontendCounters::default(),
                 listeners,
-                is_full: false,
+                holds_back: false,
             });
         }
         let pools = config.pools.into_iter();
@@ -92,6 +93,7 @@ impl Balancer {
                 woken: VecDeque::new(),
                 splices: Vec::new(),
                 can_splice,
+                admission: Admission::default(),
                 ends: None,
             },
             sessions: Sessions::default(),
@@ -107,7 +109,8 @@ impl Balancer {
 
     /// Does what the events and the clock ask for. Whether there was anything.
     pub fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let mut progress = self.handle_timeouts(now, stack);
+        let mut progress = self.watch_memory(now, stack);
+        progress |= self.handle_timeouts(now, stack);
         for _ in 0..self.ready.len() {
             let Some(key) = self.ready.pop_front() else {
                 break;
@@ -126,8 +129,32 @@ impl Balancer {
         progress
     }
 
+    /// Accepts what was held back, as far as the stack has memory for it again.
+    fn watch_memory(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        let change = self.parts.admission.look(now, stack.memory_level());
+        if change == Some(Change::Worse) {
+            for frontend in &mut self.parts.frontends {
+                frontend.counters.memory_shortages += 1;
+            }
+        }
+        let holds_back = self.holds_back();
+        let is_due = change == Some(Change::Better) || self.parts.admission.is_due(now);
+        if holds_back && is_due {
+            for index in 0..self.parts.frontends.len() {
+                self.accept_held_back(now, stack, index);
+            }
+        }
+        holds_back && is_due
+    }
+
+    fn holds_back(&self) -> bool {
+        let mut frontends = self.parts.frontends.iter();
+        frontends.any(|frontend| frontend.holds_back)
+    }
+
     /// When to poll again if no event comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        let holds_back = self.holds_back();
         let has_idle = self
             .parts
             .pools
@@ -139,6 +166,7 @@ impl Balancer {
             self.checker.poll_timeout(),
             has_idle.then_some(self.swept + SWEEP),
             self.parts.ends,
+            self.parts.admission.poll_timeout().filter(|_| holds_back),
             // Who has had a turn goes on at once.
             (!self.ready.is_empty()).then_some(self.swept),
         ]
@@ -297,13 +325,15 @@ impl Balancer {
         loop {
             let frontend = &mut self.parts.frontends[index];
             let most = u64::from(frontend.config.max_connections);
-            frontend.is_full = frontend.counters.connections_open >= most;
-            if frontend.is_full {
+            frontend.holds_back =
+                frontend.counters.connections_open >= most || !self.parts.admission.may_accept(now);
+            if frontend.holds_back {
                 return;
             }
             let Some(id) = stack.accept(listener) else {
                 return;
             };
+            self.parts.admission.accepted(now);
             let Some(info) = stack.info(id) else {
                 let _ = stack.abort(now, id);
                 continue;
@@ -335,8 +365,14 @@ impl Balancer {
         let index = session.frontend;
         let fate = action(session, &mut self.parts.share(now, stack, index));
         self.settle(key, fate);
+        if fate == Fate::Over {
+            self.accept_held_back(now, stack, index);
+        }
+    }
+
+    fn accept_held_back(&mut self, now: Instant, stack: &mut Stack, index: usize) {
         let frontend = &self.parts.frontends[index];
-        if fate == Fate::Over && frontend.is_full {
+        if frontend.holds_back {
             for listener in frontend.listeners.clone() {
                 self.accept(now, stack, index, listener);
             }
@@ -346,14 +382,15 @@ impl Balancer {
     fn settle(&mut self, key: SessionKey, fate: Fate) {
         let sessions = &mut self.sessions;
         if fate == Fate::Over {
+            self.parts.admission.ended();
             return sessions.remove(key);
         }
         if fate == Fate::Ready {
             self.ready.push_back(key);
         }
         if let Some(session) = sessions.get_mut(key) {
-            self.deadlines
-                .arm(key, &mut session.armed, session.deadline);
+            let due = session.due();
+            self.deadlines.arm(key, &mut session.armed, due);
         }
         self.deadlines.tidy(sessions.open, |key, at| {
             let session = sessions.get_mut(key);

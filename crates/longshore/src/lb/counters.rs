@@ -28,8 +28,14 @@ counters! {
         responses_5xx,
         /// Requests that the load balancer answered itself with an error.
         requests_refused,
+        /// Requests answered with 503 for want of memory.
+        requests_shed,
+        /// Times that memory became short or exhausted, so that connections waited to be accepted.
+        memory_shortages,
         /// Clients that took too long.
         client_timeouts,
+        /// Clients reset because they took less than `min-rate`.
+        slow_readers,
         /// Clients that left before their exchange was complete.
         client_aborts,
         /// Connections closed for a pattern of `match` in them.

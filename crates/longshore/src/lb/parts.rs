@@ -11,6 +11,7 @@ use super::counters::FrontendCounters;
 use super::keys::{Roles, SessionKey};
 use super::pool::Pool;
 use super::session::Shared;
+use crate::admission::Admission;
 use crate::matching::Matcher;
 
 /// What sessions share.
@@ -23,6 +24,8 @@ pub(super) struct Parts {
     pub(super) woken: VecDeque<SessionKey>,
     pub(super) splices: Vec<Option<(SpliceHandle, SessionKey)>>,
     pub(super) can_splice: bool,
+    /// What is taken on while memory is short.
+    pub(super) admission: Admission,
     /// When to end what is still open, once it is told to stop.
     pub(super) ends: Option<Instant>,
 }
@@ -47,6 +50,7 @@ impl Parts {
             woken: &mut self.woken,
             splices: &mut self.splices,
             can_splice: self.can_splice,
+            is_exhausted: self.admission.is_exhausted(),
             is_stopping: self.ends.is_some(),
         }
     }
@@ -60,6 +64,6 @@ pub(super) struct Frontend {
     /// What clients' bytes are searched by.
     pub(super) matcher: Option<Arc<Matcher>>,
     pub(super) listeners: Vec<ListenerId>,
-    /// Connections wait to be accepted, because there are as many as there may be.
-    pub(super) is_full: bool,
+    /// Connections may wait to be accepted: there are as many as there may be, or memory is short.
+    pub(super) holds_back: bool,
 }

@@ -33,8 +33,14 @@ counters! {
         file_cache_hits,
         /// Requests for a file that had to be opened and mapped.
         file_cache_misses,
+        /// Requests answered with 503 for want of memory.
+        requests_shed,
+        /// Times that memory became short or exhausted, so that connections waited to be accepted.
+        memory_shortages,
         /// Clients that took too long.
         client_timeouts,
+        /// Clients reset because they took less than `--min-rate`.
+        slow_readers,
         /// Connections closed for a pattern of `--match` in them.
         match_closes,
     }

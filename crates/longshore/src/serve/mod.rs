@@ -6,6 +6,8 @@ mod options;
 mod outgoing;
 mod server;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub use counters::ServeCounters;
 
@@ -21,6 +23,7 @@ use crate::attach::{Attached, Wire, attach};
 use crate::background::announce as announce_line;
 use crate::control;
 use crate::matching::{Matcher, Rule};
+use crate::min_rate::MinRate;
 use crate::psk_file::PskFile;
 use crate::sandbox::Files;
 use crate::secret_file;
@@ -30,7 +33,7 @@ use crate::store::Store;
 pub use options::{EXAMPLES, Options};
 
 use files::FileSource;
-use server::Server;
+use server::{Rules, Server};
 
 /// How often sessions are looked at for those that take too long.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -70,7 +73,11 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let offload = options.wire.offload.into();
     let matcher = rule.map(|rule| Matcher::new(rule, attached.runtime.stack(), offload));
-    let mut server = Server::new(store, tls, offload, way, matcher);
+    let min_rate = MinRate {
+        rate: options.min_rate,
+        window: MinRate::WINDOW,
+    };
+    let mut server = Server::new(store, tls, offload, way, Rules { matcher, min_rate });
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
     listen(&mut server, &mut attached, &options.wire, port)?;
     announce(options, &attached, port);
@@ -116,7 +123,8 @@ fn serve(
         if !progress {
             let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
             fds.extend(control.iter().flat_map(|control| control.fds()));
-            let deadline = server.is_busy().then(|| swept + SWEEP);
+            let sweep = server.is_busy().then(|| swept + SWEEP);
+            let deadline = sweep.into_iter().chain(server.poll_timeout()).min();
             slept = attached.runtime.wait(now, deadline, &fds)?;
         }
     }

@@ -12,11 +12,21 @@ use host::{
 use super::counters::ServeCounters;
 use super::files::{FileSource, Files};
 use super::session::{Fate, Session, Shared};
+use crate::admission::{Admission, Change};
 use crate::attach::Attached;
 use crate::control::{Answer, CounterGroup, Request};
 use crate::log::LIMITED;
 use crate::matching::Matcher;
+use crate::min_rate::MinRate;
 use crate::store::Store;
+
+/// What clients may do.
+pub(super) struct Rules {
+    /// What they may not send.
+    pub(super) matcher: Option<Matcher>,
+    /// What they have to take.
+    pub(super) min_rate: MinRate,
+}
 
 /// A server of files.
 pub(super) struct Server {
@@ -24,7 +34,12 @@ pub(super) struct Server {
     tls: Option<TlsRole>,
     offload: Offload,
     files: Files,
-    matcher: Option<Matcher>,
+    rules: Rules,
+    admission: Admission,
+    /// Where it listens.
+    listeners: Vec<ListenerId>,
+    /// Connections may wait to be accepted, because memory is short.
+    holds_back: bool,
     counters: ServeCounters,
     scratch: Vec<u8>,
     /// By [`SocketId::index`].
@@ -35,20 +50,23 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Serves `store`, with TLS when there is a role for it. What clients send is searched by `matcher`.
+    /// Serves `store`, with TLS when there is a role for it, to clients that keep the rules.
     pub(super) fn new(
         store: Store,
         tls: Option<TlsRole>,
         offload: Offload,
         way: FileSource,
-        matcher: Option<Matcher>,
+        rules: Rules,
     ) -> Self {
         Server {
             store,
             tls,
             offload,
             files: Files::new(way),
-            matcher,
+            rules,
+            admission: Admission::default(),
+            listeners: Vec::new(),
+            holds_back: false,
             counters: ServeCounters::default(),
             scratch: Vec::new(),
             sessions: Vec::new(),
@@ -66,8 +84,10 @@ impl Server {
         &mut self,
         stack: &mut Stack,
         address: SocketAddr,
-    ) -> Result<ListenerId, SocketError> {
-        stack.listen(address, ListenOptions::default())
+    ) -> Result<(), SocketError> {
+        let listener = stack.listen(address, ListenOptions::default())?;
+        self.listeners.push(listener);
+        Ok(())
     }
 
     /// Whether there are clients, whose patience has to be watched.
@@ -77,7 +97,7 @@ impl Server {
 
     /// Does what the events ask for. Whether there were any.
     pub(super) fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let mut progress = false;
+        let mut progress = self.watch_memory(now, stack);
         for _ in 0..self.ready.len() {
             let Some(id) = self.ready.pop_front() else {
                 break;
@@ -90,7 +110,7 @@ impl Server {
             match event {
                 Event::Accepted(listener) => self.accept(now, stack, listener),
                 Event::Secured(id) => {
-                    if let Some(matcher) = &self.matcher {
+                    if let Some(matcher) = &self.rules.matcher {
                         matcher.begin(stack, id);
                     }
                     self.with(id, |session| session.handle_secured(now));
@@ -111,6 +131,31 @@ impl Server {
         progress
     }
 
+    /// When to poll again if no event comes before.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.admission.poll_timeout().filter(|_| self.holds_back)
+    }
+
+    /// Accepts what was held back, as far as the stack has memory for it again.
+    fn watch_memory(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        let change = self.admission.look(now, stack.memory_level());
+        self.counters.memory_shortages += u64::from(change == Some(Change::Worse));
+        let is_due = change == Some(Change::Better) || self.admission.is_due(now);
+        let holds_back = self.holds_back && is_due;
+        if holds_back {
+            self.accept_held_back(now, stack);
+        }
+        holds_back
+    }
+
+    fn accept_held_back(&mut self, now: Instant, stack: &mut Stack) {
+        if self.holds_back {
+            for at in 0..self.listeners.len() {
+                self.accept(now, stack, self.listeners[at]);
+            }
+        }
+    }
+
     /// Ends the sessions that take too long.
     pub(super) fn sweep(&mut self, now: Instant, stack: &mut Stack) {
         for index in 0..self.sessions.len() {
@@ -128,7 +173,7 @@ impl Server {
         })
     }
 
-    fn counters(&self) -> ServeCounters {
+    pub(super) fn counters(&self) -> ServeCounters {
         let files = self.files.stats();
         ServeCounters {
             connections_open: self.open as u64,
@@ -141,7 +186,15 @@ impl Server {
     }
 
     fn accept(&mut self, now: Instant, stack: &mut Stack, listener: ListenerId) {
-        while let Some(id) = stack.accept(listener) {
+        loop {
+            self.holds_back = !self.admission.may_accept(now);
+            if self.holds_back {
+                return;
+            }
+            let Some(id) = stack.accept(listener) else {
+                return;
+            };
+            self.admission.accepted(now);
             self.counters.connections += 1;
             if let Some(role) = &self.tls
                 && let Err(error) = stack.start_tls(now, id, role.clone(), self.offload)
@@ -155,7 +208,7 @@ impl Server {
                 self.sessions.resize_with(index + 1, || None);
             }
             let is_secured = self.tls.is_none();
-            if let Some(matcher) = self.matcher.as_ref().filter(|_| is_secured) {
+            if let Some(matcher) = self.rules.matcher.as_ref().filter(|_| is_secured) {
                 matcher.begin(stack, id);
             }
             self.sessions[index] = Some(Session::new(id, now, is_secured));
@@ -196,7 +249,8 @@ impl Server {
             stack,
             store: &self.store,
             files: &mut self.files,
-            matcher: self.matcher.as_ref(),
+            rules: &self.rules,
+            is_exhausted: self.admission.is_exhausted(),
             counters: &mut self.counters,
             scratch: &mut self.scratch,
         };
@@ -219,6 +273,8 @@ impl Server {
             *slot = None;
             self.open -= 1;
             let _ = stack.close(now, id);
+            self.admission.ended();
+            self.accept_held_back(now, stack);
         }
     }
 }

@@ -8,9 +8,10 @@ use host::{SocketError, SocketId, Stack};
 use super::counters::ServeCounters;
 use super::files::{Files, Source};
 use super::outgoing::{self, Outgoing};
+use super::server::Rules;
 use crate::http::{self, Action, Connection, Limits, Method, Request, Response, Status};
 use crate::log::LIMITED;
-use crate::matching::Matcher;
+use crate::min_rate::Reader;
 use crate::store::{Found, OpenFile, Store};
 
 /// From the connection to the end of the TLS handshake.
@@ -31,8 +32,9 @@ pub(super) struct Shared<'a> {
     pub(super) stack: &'a mut Stack,
     pub(super) store: &'a Store,
     pub(super) files: &'a mut Files,
-    /// What clients may not send.
-    pub(super) matcher: Option<&'a Matcher>,
+    pub(super) rules: &'a Rules,
+    /// The stack has no memory for new requests.
+    pub(super) is_exhausted: bool,
     pub(super) counters: &'a mut ServeCounters,
     /// Scratch for what is read.
     pub(super) scratch: &'a mut Vec<u8>,
@@ -63,6 +65,8 @@ pub(super) struct Session {
     client_ended: bool,
     outgoing: Outgoing,
     deadline: Instant,
+    /// What the client takes.
+    reader: Reader,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +93,7 @@ impl Session {
             readable: true,
             client_ended: false,
             outgoing: Outgoing::default(),
+            reader: Reader::default(),
             deadline: now + if secured { STALL_TIME } else { HANDSHAKE_TIME },
         }
     }
@@ -119,6 +124,9 @@ impl Session {
 
     /// Looks whether the client takes too long.
     pub(super) fn sweep(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
+        if self.reader.is_due(now) && self.reads_too_slowly(now, shared) {
+            return Fate::Abort;
+        }
         if self.phase == Phase::Open && !self.outgoing.active {
             let due = self.http.poll_timeout().is_some_and(|due| due <= now);
             return if due {
@@ -135,6 +143,18 @@ impl Session {
             Phase::Lingering => Fate::Over,
             _ => Fate::Abort,
         }
+    }
+
+    fn reads_too_slowly(&mut self, now: Instant, shared: &mut Shared<'_>) -> bool {
+        let Some(info) = shared.stack.info(self.id) else {
+            return false;
+        };
+        let Some(slow) = self.reader.look(now, &shared.rules.min_rate, &info) else {
+            return false;
+        };
+        tracing::debug!(client = %info.remote, "reset: {slow}");
+        shared.counters.slow_readers += 1;
+        true
     }
 
     fn converse(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
@@ -171,7 +191,7 @@ impl Session {
 
     /// Whether what was read last may not be used.
     fn is_forbidden(&self, shared: &mut Shared<'_>) -> bool {
-        let Some(matcher) = shared.matcher else {
+        let Some(matcher) = &shared.rules.matcher else {
             return false;
         };
         let client = shared.stack.info(self.id).map(|info| info.remote);
@@ -213,6 +233,11 @@ impl Session {
 
     fn serve(&mut self, request: &Request, shared: &mut Shared<'_>) {
         let now = SystemTime::now();
+        if shared.is_exhausted {
+            shared.counters.requests_shed += 1;
+            let response = http::refuse(Status::UNAVAILABLE, request, now);
+            return self.begin(response, None, shared);
+        }
         match shared.store.find(&request.target) {
             Err(status) => self.begin(http::refuse(status, request, now), None, shared),
             Ok(Found::Redirect(to)) => {
@@ -278,6 +303,7 @@ impl Session {
         if !self.outgoing.active {
             return Ok(true);
         }
+        self.reader.begin(now, &shared.rules.min_rate);
         let left = *turn;
         let is_whole = self.outgoing.queue(now, self.id, shared, turn);
         if *turn < left {

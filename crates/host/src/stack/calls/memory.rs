@@ -6,7 +6,7 @@ use std::time::Instant;
 use nic::ring::{Region, RegionId, Slice};
 use shared::SharedSliceMut;
 
-use crate::memory::{ArenaStats, BlockPool, MemoryClass, MemoryInfo};
+use crate::memory::{ArenaStats, BlockPool, MemoryClass, MemoryInfo, MemoryLevel};
 use crate::stack::Stack;
 use crate::{SocketError, SocketId};
 
@@ -58,6 +58,11 @@ impl Stack {
     /// The stack's own memory for packets and payload: how short it is, what is in use, what it may have.
     pub fn memory(&self) -> MemoryInfo {
         self.offload.transport.device.memory()
+    }
+
+    /// How short the stack's memory is.
+    pub fn memory_level(&self) -> MemoryLevel {
+        self.offload.transport.device.level
     }
 
     /// Whether memory was exhausted, or too short to receive into, at `since` or later. An answer that has not come since then may

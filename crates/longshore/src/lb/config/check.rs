@@ -13,9 +13,13 @@ use super::{Config, Forwarding, Frontend, Mode, Source, Splice};
 use crate::lb::http::is_token;
 use crate::lb::route::{HostPattern, Routes};
 use crate::matching::Rule;
+use crate::min_rate::MinRate;
 
 /// Heads up to this size.
 const MAX_HEAD: u32 = 16 * 1024;
+/// Bytes a second that a client takes, as IIS and Kestrel have it.
+const MIN_RATE: u32 = 240;
+const MOST_MIN_RATE: u32 = 1_000_000_000;
 
 /// A value that can't be.
 pub(super) struct Wrong {
@@ -150,6 +154,12 @@ fn check_frontend(
         request_head_time: span(from.request_head_time, Duration::from_secs(10)),
         idle_time: span(from.idle_time, Duration::from_secs(60)),
         tunnel_time: span(from.tunnel_time, Duration::from_secs(3600)),
+        min_rate: MinRate {
+            rate: place
+                .at("min-rate")
+                .number(from.min_rate, MIN_RATE, 0, MOST_MIN_RATE)?,
+            window: span(from.min_rate_time, MinRate::WINDOW),
+        },
     })
 }
 

@@ -42,6 +42,8 @@ pub(super) struct Frontend {
     pub request_head_time: Option<Span>,
     pub idle_time: Option<Span>,
     pub tunnel_time: Option<Span>,
+    pub min_rate: Option<u32>,
+    pub min_rate_time: Option<Span>,
 }
 
 /// `mode`.

@@ -15,6 +15,7 @@ pub use file::{Balance, Mode, Proxy, Reuse, Splice};
 
 use super::route::Routes;
 use crate::matching::Rule;
+use crate::min_rate::MinRate;
 
 /// A load balancer's settings, all checked.
 #[derive(Clone, Debug)]
@@ -76,6 +77,8 @@ pub struct Frontend {
     pub idle_time: Duration,
     /// Without a byte in a tunnel or a TCP connection.
     pub tunnel_time: Duration,
+    /// What clients that hold a backend have to take.
+    pub min_rate: MinRate,
 }
 
 /// Header fields that tell the backend about the client (RFC 9110 §7.6.3).

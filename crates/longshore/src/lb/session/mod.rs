@@ -12,6 +12,7 @@
 mod attempt;
 mod ending;
 mod exchange;
+mod reader;
 mod request;
 mod response;
 mod splice_rules;
@@ -32,6 +33,7 @@ use super::proxy_protocol::{self, Endpoints, Parsed};
 use super::queue::Ticket;
 use crate::http::Status;
 use crate::matching::Matcher;
+use crate::min_rate::Reader;
 
 use attempt::Failure;
 use exchange::Exchange;
@@ -61,6 +63,8 @@ pub struct Shared<'a> {
     pub splices: &'a mut Vec<Option<(SpliceHandle, SessionKey)>>,
     /// The stack splices.
     pub can_splice: bool,
+    /// The stack has no memory for new requests.
+    pub is_exhausted: bool,
     /// No new requests: the process is to end.
     pub is_stopping: bool,
 }
@@ -116,8 +120,10 @@ pub struct Session {
     key: SessionKey,
     /// Its frontend.
     pub frontend: usize,
-    /// When to look at it although nothing came.
-    pub deadline: Instant,
+    /// When it takes too long.
+    deadline: Instant,
+    /// What the client takes.
+    reader: Reader,
     /// Its earliest entry among the [`Deadlines`](super::deadlines::Deadlines).
     pub armed: Option<Instant>,
     stage: Stage,
@@ -158,6 +164,7 @@ impl Session {
             key,
             frontend,
             deadline: sh.now + sh.frontend.request_head_time,
+            reader: Reader::default(),
             armed: None,
             stage: Stage::Introduction,
             client: Leg::new(client),
@@ -240,8 +247,19 @@ impl Session {
         self.go_on(Step::Again, sh)
     }
 
+    /// When to look at it although nothing came.
+    pub fn due(&self) -> Instant {
+        let reader = self.reader.due().unwrap_or(self.deadline);
+        self.deadline.min(reader)
+    }
+
     /// Looks whether it takes too long.
     pub fn handle_timeout(&mut self, sh: &mut Shared<'_>) -> Fate {
+        if self.reader.is_due(sh.now)
+            && let Some(step) = self.look_at_reader(sh)
+        {
+            return self.go_on(step, sh);
+        }
         if sh.now < self.deadline {
             return Fate::Waits;
         }

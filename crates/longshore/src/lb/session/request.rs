@@ -54,6 +54,11 @@ impl Session {
     fn handle_request(&mut self, start: usize, end: usize, sh: &mut Shared<'_>) -> Step {
         sh.counters.requests += 1;
         match self.understand(start, end, sh) {
+            Ok(()) if sh.is_exhausted => {
+                self.client.inbox.consume(end);
+                sh.counters.requests_shed += 1;
+                self.give_up(Status::UNAVAILABLE, sh)
+            }
             Ok(()) => {
                 self.client.inbox.consume(end);
                 sh.pools[self.exchange.pool].counters.requests += 1;

@@ -41,6 +41,7 @@ impl Session {
         self.splicing.is_settled = false;
         self.stage = Stage::Tunnel;
         self.deadline = sh.now + self.patience(sh);
+        self.watch_reader(sh);
         if sh.frontend.mode == Mode::Http {
             self.exchange.replay = Vec::new();
         }
@@ -216,6 +217,7 @@ impl Session {
     /// The host relays again: what came meanwhile is looked at.
     fn relay_on(&mut self, sh: &mut Shared<'_>) -> Step {
         self.splicing.was_refused = true;
+        self.watch_reader(sh);
         if self.splicing.is_between_requests {
             return self.back_to_requests(sh);
         }

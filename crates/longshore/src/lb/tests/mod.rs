@@ -1,7 +1,9 @@
 //! The load balancer on a stack in virtual time, between clients and servers that are made to misbehave.
 
+mod admission;
 mod failures;
 mod http;
+mod min_rate;
 mod panic;
 mod queue;
 mod rig;

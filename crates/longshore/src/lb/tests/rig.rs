@@ -5,7 +5,8 @@ mod server;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use host::{Accel, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack};
+use host::memory::MemoryLevel;
+use host::{Accel, ListenOptions, ListenerId, Offload, ReadChunk, SocketError, SocketId, Stack};
 use port::impair::Impairment;
 use sim::{World, WorldConfig};
 
@@ -123,6 +124,8 @@ pub struct Rig {
     listeners: Vec<(ListenerId, u16, Manner)>,
     servers: Vec<Server>,
     segment: usize,
+    /// What the load balancer's host keeps of what another program of it has received.
+    held: Vec<ReadChunk>,
 }
 
 /// Where the load balancer is, and where the servers are.
@@ -176,6 +179,7 @@ impl Rig {
             listeners,
             servers: Vec::new(),
             segment,
+            held: Vec::new(),
         }
     }
 
@@ -198,6 +202,31 @@ impl Rig {
         let peer = &mut self.clients[client];
         peer.is_broken = true;
         let _ = self.world.stack(1).abort(now, peer.id);
+    }
+
+    /// Has another program on the load balancer's stack keep what it receives, until memory is so short.
+    pub fn hold_memory(&mut self, level: MemoryLevel) {
+        let (now, address) = (self.world.now(), SocketAddr::new(OURS, 9));
+        let stack = self.world.stack(0);
+        let listener = stack.listen(address, ListenOptions::default()).unwrap();
+        self.client(9, vec![0; 64 << 20]);
+        let mut receiver = None;
+        while self.world.stack(0).memory().level < level {
+            let is_late = self.world.now() > now + Duration::from_secs(60);
+            assert!(!is_late, "{:?}", self.world.stack(0).memory());
+            if !self.step() {
+                self.world.advance();
+            }
+            let (now, stack) = (self.world.now(), self.world.stack(0));
+            receiver = receiver.or_else(|| stack.accept(listener));
+            let read = receiver.map(|id| stack.read_chunk(now, id));
+            self.held.extend(read.and_then(Result::ok).flatten());
+        }
+    }
+
+    /// Has it give the memory back.
+    pub fn release_memory(&mut self) {
+        self.held.clear();
     }
 
     /// The server of this port behaves otherwise on new connections.

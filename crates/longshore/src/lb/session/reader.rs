@@ -1,0 +1,24 @@
+//! Clients that take what they are sent so slowly that they hold a backend for nothing (`min-rate`).
+
+use super::{Session, Shared, Stage, Step};
+
+impl Session {
+    /// The client's part of a response or tunnel begins: it has to take it at the least rate.
+    pub(super) fn watch_reader(&mut self, sh: &Shared<'_>) {
+        self.reader.begin(sh.now, &sh.frontend.min_rate);
+    }
+
+    /// Looks how much the client takes, as long as it holds a backend. A step, if that is too little.
+    pub(super) fn look_at_reader(&mut self, sh: &mut Shared<'_>) -> Option<Step> {
+        if !matches!(self.stage, Stage::Exchange | Stage::Tunnel) {
+            self.reader.stop();
+            return None;
+        }
+        let info = sh.stack.info(self.client.id)?;
+        let slow = self.reader.look(sh.now, &sh.frontend.min_rate, &info)?;
+        let frontend = &sh.frontend.name;
+        tracing::debug!(%frontend, client = %self.endpoints.source, "reset: {slow}");
+        sh.counters.slow_readers += 1;
+        Some(Step::Abort)
+    }
+}

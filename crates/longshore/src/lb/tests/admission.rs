@@ -1,0 +1,75 @@
+//! What is taken on while memory is short.
+
+use std::time::Duration;
+
+use host::memory::MemoryLevel;
+use sim::WorldConfig;
+
+use super::rig::{Manner, Rig, answers, config};
+
+const GET: &str = "GET /n/10 HTTP/1.1\r\nHost: h\r\n\r\n";
+
+fn rig() -> Rig {
+    let mut settings = WorldConfig::default();
+    settings.nodes[0].stack.memory = 32 << 20;
+    let servers = [(8081, Manner::Serves)];
+    Rig::in_world(&config("", "", &[8081]), &servers, settings, 1 << 20)
+}
+
+fn counters(rig: &Rig) -> crate::lb::counters::FrontendCounters {
+    *rig.balancer.frontends().next().unwrap().1
+}
+
+#[test]
+fn under_pressure_connections_are_accepted_one_after_the_other() {
+    let mut rig = rig();
+    rig.hold_memory(MemoryLevel::Pressure);
+    let clients: Vec<_> = (0..30).map(|_| rig.client(80, GET)).collect();
+    rig.run_for(Duration::from_millis(100));
+    let accepted = counters(&rig).connections;
+    assert!((1..=11).contains(&accepted), "{accepted}");
+    rig.release_memory();
+    for client in clients {
+        assert_eq!(rig.answers(client, 1)[0].status, 200);
+    }
+    assert_eq!(counters(&rig).memory_shortages, 1);
+    assert_eq!(counters(&rig).requests_shed, 0);
+}
+
+#[test]
+fn under_pressure_a_connection_takes_the_place_of_one_that_has_ended() {
+    let mut rig = rig();
+    let first: Vec<_> = (0..8).map(|_| rig.client(80, GET)).collect();
+    for client in &first {
+        rig.answers(*client, 1);
+    }
+    rig.hold_memory(MemoryLevel::Pressure);
+    let others: Vec<_> = (0..8).map(|_| rig.client(80, GET)).collect();
+    for client in first {
+        rig.clients[client].ends = true;
+    }
+    rig.run_for(Duration::from_millis(5));
+    for client in others {
+        assert_eq!(answers(&rig.clients[client].input).len(), 1);
+    }
+}
+
+#[test]
+fn without_memory_new_requests_are_refused_and_new_connections_wait() {
+    let mut rig = rig();
+    let kept = rig.client(80, GET);
+    rig.answers(kept, 1);
+    rig.hold_memory(MemoryLevel::Exhausted);
+    rig.clients[kept].out.extend_from_slice(GET.as_bytes());
+    let new = rig.client(80, GET);
+    let answer = rig.answers(kept, 2).remove(1);
+    assert_eq!((answer.status, answer.keep_alive), (503, true));
+    let text = String::from_utf8_lossy(&rig.clients[kept].input);
+    assert!(text.contains("\r\nRetry-After: 1\r\n"), "{text}");
+    assert_eq!(counters(&rig).requests_shed, 1);
+    assert!(rig.clients[new].input.is_empty());
+    rig.release_memory();
+    rig.clients[kept].out.extend_from_slice(GET.as_bytes());
+    assert_eq!(rig.answers(kept, 3)[2].status, 200);
+    assert_eq!(rig.answers(new, 1)[0].status, 200);
+}

@@ -1,0 +1,77 @@
+//! Clients that take what they are sent too slowly.
+
+use std::time::Duration;
+
+use host::Accel;
+use port::impair::Impairment;
+
+use super::rig::{Manner, Rig, config, content};
+
+const RATE: &str = "min-rate = 240\nmin-rate-time = \"5s\"\nidle-time = \"2m\"";
+
+fn rig(frontend: &str, manner: Manner, splice: bool) -> Rig {
+    let accel = Accel {
+        splice,
+        ..Accel::NONE
+    };
+    let config = config(frontend, "", &[8081]);
+    let servers = [(8081, manner)];
+    Rig::on(&config, &servers, Impairment::default(), 1 << 20, accel)
+}
+
+/// A client that asks for so much and takes so many bytes a second.
+fn client(rig: &mut Rig, len: usize, pace: usize) -> usize {
+    let get = format!("GET /n/{len} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let client = rig.client(80, get);
+    rig.clients[client].pace = Some(pace);
+    client
+}
+
+fn counters(rig: &Rig) -> crate::lb::counters::FrontendCounters {
+    *rig.balancer.frontends().next().unwrap().1
+}
+
+#[test]
+fn who_takes_too_little_is_reset_and_the_backend_is_free() {
+    let mut rig = rig(RATE, Manner::Serves, false);
+    let slow = client(&mut rig, 4_000_000, 100);
+    rig.run(|rig| rig.balancer.pools()[0].servers[0].active == 1);
+    let began = rig.world.now();
+    rig.run(|rig| rig.balancer.pools()[0].servers[0].active == 0);
+    let took = rig.world.now() - began;
+    assert!((10..60).contains(&took.as_secs()), "{took:?}");
+    rig.clients[slow].pace = None;
+    rig.run(|rig| rig.clients[slow].is_over());
+    assert!(rig.clients[slow].is_broken, "it is not the whole");
+    assert_eq!(counters(&rig).slow_readers, 1);
+}
+
+#[test]
+fn who_is_slow_but_not_too_slow_gets_all() {
+    for splice in [false, true] {
+        let mut rig = rig(RATE, Manner::Serves, splice);
+        let client = client(&mut rig, 4_000_000, 50_000);
+        let answer = rig.answers(client, 1).remove(0);
+        assert_eq!(answer.content, content(4_000_000));
+        let counters = counters(&rig);
+        assert_eq!(counters.slow_readers, 0);
+        assert_eq!(counters.splices > 0, splice);
+    }
+}
+
+#[test]
+fn a_client_for_which_nothing_waits_is_not_too_slow() {
+    let mut rig = rig(RATE, Manner::Stalls, false);
+    let client = client(&mut rig, 10, 1000);
+    rig.run_for(Duration::from_secs(60));
+    assert!(!rig.clients[client].is_over());
+    assert_eq!(counters(&rig).slow_readers, 0);
+}
+
+#[test]
+fn any_rate_will_do_if_so_configured() {
+    let mut rig = rig("min-rate = 0", Manner::Serves, false);
+    let client = client(&mut rig, 4_000_000, 100);
+    rig.run_for(Duration::from_secs(200));
+    assert!(!rig.clients[client].is_over());
+}

@@ -1,0 +1,179 @@
+//! A server on a stack in virtual time, and clients that are slow, or come while memory is short.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use host::memory::MemoryLevel;
+use host::{ListenOptions, Offload, ReadChunk, SocketError, SocketId};
+use sim::{World, WorldConfig};
+
+use super::files::FileSource;
+use super::server::{Rules, Server};
+use crate::min_rate::MinRate;
+use crate::store::Store;
+
+const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const GET: &[u8] = b"GET /file HTTP/1.1\r\nHost: h\r\n\r\n";
+const FILE_BYTES: usize = 4_000_000;
+
+struct Rig {
+    world: World,
+    server: Server,
+    folder: PathBuf,
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Rig {
+    fn new(name: &str, rate: u32) -> Rig {
+        let folder = format!("longshore-serve-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("file"), vec![b'x'; FILE_BYTES]).unwrap();
+        fs::write(folder.join("short"), "short").unwrap();
+        let mut settings = WorldConfig::default();
+        settings.nodes[0].stack.memory = 32 << 20;
+        let mut world = World::new(settings);
+        let min_rate = MinRate {
+            rate,
+            window: Duration::from_secs(5),
+        };
+        let rules = Rules {
+            matcher: None,
+            min_rate,
+        };
+        let store = Store::open(&folder).unwrap();
+        let way = FileSource::Copied;
+        let mut server = Server::new(store, None, Offload::None, way, rules);
+        let address = SocketAddr::new(OURS, 80);
+        server.listen(world.stack(0), address).unwrap();
+        Rig {
+            world,
+            server,
+            folder,
+        }
+    }
+
+    /// A client that has sent this.
+    fn client(&mut self, request: &[u8]) -> SocketId {
+        let now = self.world.now();
+        let stack = self.world.stack(1);
+        let id = stack.connect(now, SocketAddr::new(OURS, 80)).unwrap();
+        self.run_for(Duration::from_millis(1));
+        let now = self.world.now();
+        let written = self.world.stack(1).write(now, id, request);
+        assert_eq!(written, Ok(request.len()));
+        id
+    }
+
+    /// Takes at most so many bytes of what has come.
+    fn read(&mut self, id: SocketId, most: usize) -> Result<Vec<u8>, SocketError> {
+        let now = self.world.now();
+        let mut buffer = vec![0; most];
+        let len = self.world.stack(1).read(now, id, &mut buffer)?;
+        buffer.truncate(len);
+        Ok(buffer)
+    }
+
+    /// Runs for so long, and sweeps as often as the command does.
+    fn run_for(&mut self, time: Duration) {
+        let end = self.world.now() + time;
+        while self.world.now() < end {
+            let now = self.world.now();
+            let moved = self.world.step() | self.server.poll(now, self.world.stack(0));
+            while self.world.stack(1).poll_event().is_some() {}
+            if !moved {
+                self.server.sweep(now, self.world.stack(0));
+                let tick = now + super::SWEEP;
+                let due = self.server.poll_timeout().into_iter().chain([tick, end]);
+                self.world.advance_to(due.min().unwrap_or(end));
+            }
+        }
+    }
+}
+
+/// How much of a file a client has got that takes so many bytes a second, and whether its connection broke.
+fn take(rig: &mut Rig, pace: usize) -> (usize, bool) {
+    let id = rig.client(GET);
+    let mut got = 0;
+    while got < FILE_BYTES {
+        rig.run_for(Duration::from_secs(1));
+        match rig.read(id, pace) {
+            Ok(bytes) if bytes.is_empty() => return (got, false),
+            Ok(bytes) => got += bytes.len(),
+            Err(SocketError::WouldBlock) => {}
+            Err(_) => return (got, true),
+        }
+    }
+    (got, false)
+}
+
+#[test]
+fn who_takes_less_than_the_least_rate_is_reset() {
+    let mut rig = Rig::new("slow", 240);
+    let id = rig.client(GET);
+    for _ in 0..60 {
+        rig.run_for(Duration::from_secs(1));
+        let _ = rig.read(id, 100);
+    }
+    assert_eq!(rig.server.counters().slow_readers, 1);
+    assert_eq!(rig.server.counters().connections_open, 0);
+}
+
+#[test]
+fn who_is_slow_gets_all_of_the_file() {
+    for rate in [0, 240] {
+        let mut rig = Rig::new(&format!("all-{rate}"), rate);
+        let (got, is_broken) = take(&mut rig, 100_000);
+        assert!(got >= FILE_BYTES && !is_broken, "{got} bytes");
+        assert_eq!(rig.server.counters().slow_readers, 0);
+    }
+}
+
+/// A client on the same stack keeps what it receives.
+fn hold_memory(rig: &mut Rig, level: MemoryLevel) -> Vec<ReadChunk> {
+    let address = SocketAddr::from(([10, 0, 0, 2], 9));
+    let stack = rig.world.stack(1);
+    let listener = stack.listen(address, ListenOptions::default()).unwrap();
+    let began = rig.world.now();
+    let receiver = rig.world.stack(0).connect(began, address).unwrap();
+    let (mut sender, mut held) = (None, Vec::new());
+    while rig.world.stack(0).memory_level() < level {
+        rig.run_for(Duration::from_micros(100));
+        let now = rig.world.now();
+        assert!(now < began + Duration::from_secs(60));
+        let stack = rig.world.stack(1);
+        sender = sender.or_else(|| stack.accept(listener));
+        let _ = sender.map(|id| stack.write(now, id, &[0; 65_536]));
+        let read = rig.world.stack(0).read_chunk(now, receiver);
+        held.extend(read.ok().flatten());
+    }
+    held
+}
+
+#[test]
+fn without_memory_new_requests_are_refused_and_new_connections_wait() {
+    let short: &[u8] = b"GET /short HTTP/1.1\r\nHost: h\r\n\r\n";
+    let mut rig = Rig::new("exhausted", 0);
+    let kept = rig.client(short);
+    rig.run_for(Duration::from_millis(10));
+    let answer = String::from_utf8(rig.read(kept, 4096).unwrap()).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let held = hold_memory(&mut rig, MemoryLevel::Exhausted);
+    let now = rig.world.now();
+    rig.world.stack(1).write(now, kept, short).unwrap();
+    rig.client(short);
+    rig.run_for(Duration::from_millis(10));
+    let answer = String::from_utf8(rig.read(kept, 4096).unwrap()).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+    let counters = rig.server.counters();
+    assert_eq!((counters.requests_shed, counters.connections), (1, 1));
+    drop(held);
+}
