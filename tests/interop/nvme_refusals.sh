@@ -34,7 +34,7 @@ refuses 'a missing file' "can't open missing.img" "${target[@]}" --ns missing.im
 refuses 'an empty file' 'truncate -s 1G empty.img' "${target[@]}" --ns empty.img
 refuses 'a directory' "$scratch is not a file or a block device" "${target[@]}" --ns "$scratch"
 refuses 'too large a namespace' 'need 900 GiB, and' "${target[@]}" --ns mem:900G
-refuses 'too much memory' 'need 900 GiB, and' "${target[@]}" --ns disk.img --memory 900G
+refuses 'too much memory' 'need 900 GiB, and' "${target[@]}" --ns disk.img --data-memory 900G
 refuses 'a bad NQN' 'as in nqn.2024-01.org.example:disk' "${target[@]}" --ns mem:1M --nqn disk
 refuses "discovery's NQN" 'give the subsystem another' "${target[@]}" --ns mem:1M --nqn nqn.2014-08.org.nvmexpress.discovery
 refuses 'a missing key' 'see --psk' "${target[@]}" --ns mem:1M --psk missing.psk

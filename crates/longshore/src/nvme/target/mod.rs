@@ -65,7 +65,7 @@ pub fn run(options: &Target) -> Result<()> {
         offload: nvme_offload(options.wire.offload.into()),
         tls: tls.transpose()?,
         tls_offload: options.wire.offload.into(),
-        memory: options.memory,
+        memory: options.data_memory,
         map_threshold: options.map_threshold,
     };
     let now = Instant::now();

@@ -34,10 +34,10 @@ pub(super) fn check(options: &Target) -> Result<()> {
             }
         }
     }
-    let all = wanted.saturating_add(options.memory);
+    let all = wanted.saturating_add(options.data_memory);
     match memory::available() {
         Some(available) if all > available => bail!(
-            "--ns mem: and --memory need {}, and {} are available; give less, or files",
+            "--ns mem: and --data-memory need {}, and {} are available; give less, or files",
             report::bytes(all),
             report::bytes(available)
         ),

@@ -79,7 +79,7 @@ pub struct Target {
     pub r2t_time: u32,
     /// Memory for the data of commands; a host may have as much of it as is free beside that
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::between(1 << 20, 1 << 40))]
-    pub memory: u64,
+    pub data_memory: u64,
     /// The host copies the data of smaller writes; the NIC places that of others
     #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = size::between_u32(0, u32::MAX))]
     pub map_threshold: u32,
