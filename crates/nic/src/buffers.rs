@@ -119,8 +119,9 @@ pub(crate) fn copy(
     }
     let source = regions.get(from.region)?;
     let target = regions.get(to.region)?;
-    let target = (target, to.offset + u64::from(to_at));
-    source
-        .copy_to(from.offset + u64::from(from_at), target, len)
-        .then_some(())
+    let (from, to) = (
+        from.offset + u64::from(from_at),
+        to.offset + u64::from(to_at),
+    );
+    source.copy_to(from, target, to, len).then_some(())
 }

@@ -285,16 +285,3 @@ impl Counters {
             .1
     }
 }
-
-/// Counters of one queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct QueueCounters {
-    /// Frames sent.
-    pub tx_packets: u64,
-    /// Bytes of these.
-    pub tx_bytes: u64,
-    /// Packets received.
-    pub rx_packets: u64,
-    /// Bytes of these.
-    pub rx_bytes: u64,
-}

@@ -6,7 +6,7 @@ use std::time::Instant;
 use wire::SeqNum;
 
 use crate::buffers::Buffers;
-use crate::counters::{Counters, QueueCounters};
+use crate::counters::Counters;
 use crate::lro::Sessions;
 use crate::resources::{Maker, Resources};
 use crate::ring::{
@@ -50,7 +50,6 @@ pub(crate) struct Queue {
     /// The reset of the function is to be reported.
     pub(crate) reset_due: bool,
     pub(crate) receive: ReceiveState,
-    pub(crate) counters: QueueCounters,
 }
 
 /// What the receive side keeps per queue.
@@ -85,7 +84,6 @@ impl Function {
             unshown: Unshown::default(),
             reset_due: false,
             receive: ReceiveState::default(),
-            counters: QueueCounters::default(),
         });
         Function {
             id,

@@ -59,7 +59,7 @@ mod transmit;
 mod turn;
 
 pub use config::{AccelConfig, NicConfig, ToeConfig, WireCapabilities};
-pub use counters::{Counters, QueueCounters};
+pub use counters::Counters;
 pub use device::{AttachError, Nic};
 pub use features::{Features, Identity};
 pub use frame::FrameMeta;

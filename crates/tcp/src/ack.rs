@@ -77,12 +77,18 @@ impl Connection {
                 smoothed_rtt: self.rtt.smoothed().unwrap_or(0),
             });
         }
+        self.go_on_after_ack(now, advanced, delivery.bytes)
+    }
+
+    /// Arms timers behind an ACK. Returns whether to go on with the segment.
+    #[inline]
+    fn go_on_after_ack(&mut self, now: Time, advanced: u32, delivered: u32) -> bool {
         if advanced > 0 {
-            self.snd.tail_probe_due = false;
+            self.snd.due.tail_probe = false;
             self.arm_loss_timer(now);
             return self.on_advanced(now);
         }
-        if delivery.bytes > 0 {
+        if delivered > 0 {
             // RFC 8985 §7.2: with something selectively acknowledged the retransmission timer takes over.
             if !self.timers.is_set(crate::timer::Timer::Retransmit) {
                 self.arm_loss_timer(now);

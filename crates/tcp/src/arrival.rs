@@ -58,7 +58,7 @@ impl Connection {
         } else {
             // Both open at once (RFC 9293 §3.5, figure 7).
             self.state = State::SynReceived;
-            self.snd.syn_due = true;
+            self.snd.due.syn = true;
         }
     }
 
@@ -129,7 +129,7 @@ impl Connection {
                 if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) =>
             {
                 // The peer did not get our SYN-ACK.
-                self.snd.syn_due |= segment.seq + 1 == self.rcv.nxt;
+                self.snd.due.syn |= segment.seq + 1 == self.rcv.nxt;
                 return false;
             }
             Acceptance::Stale | Acceptance::Old | Acceptance::Beyond => {}
@@ -231,7 +231,7 @@ impl Connection {
     fn complete_handshake(&mut self, now: Time, ack: SeqNum) {
         debug_assert_eq!(ack, self.snd.iss + 1);
         let rtt = (self.snd.syn_retries == 0).then(|| now.since(self.snd.sent_at));
-        self.snd.syn_due = false;
+        self.snd.due.syn = false;
         self.acknowledge_syn();
         self.establish(now, rtt);
     }

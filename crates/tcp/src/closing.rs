@@ -51,7 +51,7 @@ impl Connection {
             && self.board.sacked() == 0
             && self.rtt.backoff.doublings() == 0
             && snd.reset_at.is_none()
-            && !snd.tail_probe_due
+            && !snd.due.tail_probe
             && self.rack.probe.is_none();
         let fits =
             left <= self.congestion.initial().min(self.congestion.cwnd()) && snd.window.bytes() > 0;

@@ -122,7 +122,7 @@ impl Connection {
     pub fn is_drained(&self) -> bool {
         let snd = &self.snd;
         let sent = snd.una == snd.write_seq && snd.nxt == snd.write_seq && !snd.fin_queued;
-        let nothing_due = !snd.probe_due && !snd.tail_probe_due && snd.reset_at.is_none();
+        let nothing_due = !snd.due.probe && !snd.due.tail_probe && snd.reset_at.is_none();
         self.state == State::Established
             && sent
             && nothing_due

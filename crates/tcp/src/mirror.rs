@@ -215,7 +215,7 @@ impl Connection {
         };
         self.count_sent(tcb.snd_nxt);
         self.resume_with(now, &tcb, false);
-        self.snd.probe_due = state != State::TimeWait;
+        self.snd.due.probe = state != State::TimeWait;
     }
 
     /// Counts payload that another owner has received, sent, and seen acknowledged, without this side hearing of it.

@@ -182,7 +182,7 @@ impl Connection {
         self.recovery.out = 0;
         self.recovery.flight = flight.max(1);
         self.congestion.on_congestion(flight);
-        self.snd.tail_probe_due = false;
+        self.snd.due.tail_probe = false;
         self.arm_loss_timer(now);
     }
 
@@ -215,7 +215,7 @@ impl Connection {
             !sack || record.start == head || rack.remaining(record.sent_at, window, now) == 0
         });
         self.timers.cancel(Timer::Reorder);
-        self.snd.resend_now = true;
+        self.snd.due.resend = true;
     }
 
     /// RFC 6937: sends in proportion to what is delivered, so that the window arrives at the threshold when a
@@ -300,7 +300,7 @@ impl Connection {
                 // A partial ACK: the next segment is lost too, and is sent whatever the window (RFC 6582 §3.2 step 4).
                 Phase::Recovery if self.snd.una.before(self.recovery.point) => {
                     self.board.mark_head_lost(mss);
-                    self.snd.resend_now = true;
+                    self.snd.due.resend = true;
                 }
                 Phase::Recovery | Phase::Loss => {}
             }
@@ -348,7 +348,7 @@ impl Connection {
         self.board.unmark_lost();
         self.recovery.phase = Phase::Open;
         self.recovery.duplicate_acks = 0;
-        self.snd.resend_now = false;
+        self.snd.due.resend = false;
         self.rtt.backoff = Backoff::default();
         self.stats.undos += 1;
     }

@@ -3,149 +3,13 @@
 use std::time::Instant;
 
 use wire::SeqNum;
-use wire::tcp::{Flags, Header, Options, SackBlocks};
+use wire::tcp::{Flags, Header, SackBlocks};
 
-use crate::congestion::Congestion;
 use crate::recovery::Phase;
 use crate::tcb::CORK_LIMIT;
 use crate::time::Time;
 use crate::timer::Timer;
-use crate::{Backoff, Connection, PeerWindow, State, Tcb, Transmit};
-
-#[derive(Clone, Debug)]
-pub(crate) struct Sender {
-    pub(crate) iss: SeqNum,
-    /// SND.UNA.
-    pub(crate) una: SeqNum,
-    /// SND.NXT; it never goes back.
-    pub(crate) nxt: SeqNum,
-    /// Position of the next byte to be queued; of the FIN once that is queued.
-    pub(crate) write_seq: SeqNum,
-    pub(crate) window: PeerWindow,
-    /// End of the last short segment (Minshall's variant of Nagle's algorithm).
-    short_end: SeqNum,
-    /// Payload bytes per packet.
-    pub(crate) mss: u16,
-    pub(crate) fin_queued: bool,
-    pub(crate) cork: bool,
-    /// A short segment may go out although corked.
-    pub(crate) flush: bool,
-    /// The SYN or SYN-ACK is to be sent.
-    pub(crate) syn_due: bool,
-    pub(crate) syn_retries: u8,
-    /// A segment may be resent whatever the window.
-    pub(crate) resend_now: bool,
-    /// A tail loss probe is to be sent.
-    pub(crate) tail_probe_due: bool,
-    /// A keep-alive or window probe is to be sent.
-    pub(crate) probe_due: bool,
-    /// The peer's small window may be filled with a short segment (RFC 9293 §3.8.6.2.1, the override).
-    pub(crate) fill_window: bool,
-    /// The window was what stopped us in the round that ends at `round_end`; most bytes in flight in it.
-    cwnd_limited: bool,
-    round_end: SeqNum,
-    round_flight: u32,
-    /// A RST is to be sent, with this sequence number.
-    pub(crate) reset_at: Option<SeqNum>,
-    /// When data, or the SYN, was sent last.
-    pub(crate) sent_at: Time,
-    /// When the peer last acknowledged something, or data was first outstanding after a pause.
-    pub(crate) progress_at: Time,
-}
-
-impl Sender {
-    pub(crate) fn new(iss: SeqNum, mss: u16) -> Self {
-        Self {
-            iss,
-            una: iss,
-            nxt: iss,
-            write_seq: iss + 1,
-            window: PeerWindow::unknown(iss),
-            short_end: iss,
-            mss,
-            fin_queued: false,
-            cork: false,
-            flush: false,
-            syn_due: false,
-            syn_retries: 0,
-            resend_now: false,
-            tail_probe_due: false,
-            probe_due: false,
-            fill_window: false,
-            cwnd_limited: false,
-            round_end: iss,
-            round_flight: 0,
-            reset_at: None,
-            sent_at: Time(0),
-            progress_at: Time(0),
-        }
-    }
-
-    /// Goes on where another owner has stopped.
-    pub(crate) fn put_back(&mut self, tcb: &Tcb) {
-        *self = Self {
-            una: tcb.snd_una,
-            nxt: tcb.snd_nxt,
-            write_seq: tcb.write_seq,
-            window: PeerWindow::resumed(tcb.snd_wnd, tcb.snd_wnd_max, tcb.rcv_nxt, tcb.snd_una),
-            // Whether what is in flight ends in a short segment is not known.
-            short_end: tcb.snd_nxt,
-            fin_queued: tcb.fin_queued,
-            cork: self.cork,
-            round_end: tcb.snd_una,
-            ..Self::new(tcb.snd_una - 1, self.mss)
-        };
-    }
-
-    /// Everything before `una` is acknowledged.
-    pub(crate) fn advance(&mut self, una: SeqNum) {
-        self.una = una;
-        // Positions stay within half the sequence space of each other.
-        self.short_end = self.short_end.max(una);
-    }
-
-    /// Bytes queued and never sent.
-    pub(crate) fn unsent(&self) -> u32 {
-        if self.nxt.before(self.write_seq) {
-            self.nxt.distance_to(self.write_seq)
-        } else {
-            0
-        }
-    }
-
-    /// A FIN is queued and was never sent.
-    fn fin_unsent(&self) -> bool {
-        self.fin_queued && self.nxt.at_or_before(self.write_seq)
-    }
-
-    /// Bytes that the peer's window still takes.
-    fn window_room(&self) -> u32 {
-        let edge = self.una + self.window.bytes();
-        if edge.after(self.nxt) {
-            self.nxt.distance_to(edge)
-        } else {
-            0
-        }
-    }
-
-    /// Growth of the congestion window is justified (RFC 9293 §3.8.2, RFC 7661 in spirit): it was used.
-    pub(crate) fn is_cwnd_limited(&self, congestion: &Congestion) -> bool {
-        self.cwnd_limited
-            || (congestion.in_slow_start()
-                && congestion.cwnd() < self.round_flight.saturating_mul(2))
-    }
-
-    fn note_use(&mut self, flight: u32, limited: bool) {
-        if self.round_end.at_or_before(self.una) {
-            self.round_end = self.nxt;
-            self.round_flight = flight;
-            self.cwnd_limited = limited;
-        } else {
-            self.round_flight = self.round_flight.max(flight);
-            self.cwnd_limited |= limited;
-        }
-    }
-}
+use crate::{Backoff, Connection, State, Transmit};
 
 impl Connection {
     /// The next segment to send, if any may be sent now.
@@ -179,7 +43,7 @@ impl Connection {
 
     /// The SYN or SYN-ACK (RFC 9293 §3.5).
     fn poll_syn(&mut self, now: Time) -> Option<Transmit> {
-        if !std::mem::take(&mut self.snd.syn_due) {
+        if !std::mem::take(&mut self.snd.due.syn) {
             return None;
         }
         let answers = self.state == State::SynReceived;
@@ -223,12 +87,12 @@ impl Connection {
     /// What is thought lost (RFC 6675 §5, NextSeg rule 1).
     fn poll_resend(&mut self, now: Time) -> Option<Transmit> {
         if self.board.lost() == 0 {
-            self.snd.resend_now = false;
+            self.snd.due.resend = false;
             return None;
         }
         let mss = u32::from(self.snd.mss);
         let budget = self.congestion.cwnd().saturating_sub(self.pipe());
-        if budget < mss && !self.snd.resend_now {
+        if budget < mss && !self.snd.due.resend {
             self.snd.cwnd_limited = true;
             return None;
         }
@@ -236,14 +100,14 @@ impl Connection {
         let (start, mut end) = self.board.next_lost(limit - limit % mss)?;
         // RFC 9293 §3.8.6: a peer that has taken back its window is probed with what is oldest only.
         let mut edge = self.snd.una + self.snd.window.bytes();
-        if self.snd.resend_now {
+        if self.snd.due.resend {
             edge = edge.max(self.snd.una + mss);
         }
         if start.at_or_after(edge) {
             return None;
         }
         end = end.min(edge);
-        self.snd.resend_now = false;
+        self.snd.due.resend = false;
         Some(self.resend(now, start, end))
     }
 
@@ -305,7 +169,7 @@ impl Connection {
             }
             self.snd.fill_window = false;
         }
-        if std::mem::take(&mut self.snd.tail_probe_due) {
+        if std::mem::take(&mut self.snd.due.tail_probe) {
             // RFC 8985 §7.3: new data is as good a probe.
             self.rack.probe = Some((self.snd.nxt, false));
         }
@@ -410,7 +274,7 @@ impl Connection {
 
     /// A tail loss probe (RFC 8985 §7.3): new data if there is some, else the last segment again.
     fn poll_tail_probe(&mut self, now: Time) -> Option<Transmit> {
-        if !std::mem::take(&mut self.snd.tail_probe_due) || self.snd.una == self.snd.nxt {
+        if !std::mem::take(&mut self.snd.due.tail_probe) || self.snd.una == self.snd.nxt {
             return None;
         }
         let mss = u32::from(self.snd.mss);
@@ -441,7 +305,7 @@ impl Connection {
 
     /// A keep-alive or window probe: an empty segment that the peer must answer (RFC 9293 §3.8.4, §3.8.6.1).
     fn poll_probe(&mut self, now: Time) -> Option<Transmit> {
-        if !std::mem::take(&mut self.snd.probe_due) {
+        if !std::mem::take(&mut self.snd.due.probe) {
             return None;
         }
         Some(self.empty_segment(now, self.snd.una - 1, SackBlocks::EMPTY))
@@ -459,109 +323,5 @@ impl Connection {
                 .take_report(if self.options.timestamps { 3 } else { 4 });
         }
         Some(self.empty_segment(now, self.acceptable_seq(), blocks))
-    }
-
-    /// Where the peer takes a segment without payload.
-    pub(crate) fn acceptable_seq(&self) -> SeqNum {
-        let snd = &self.snd;
-        match self.state.is_synchronized() {
-            true => (snd.window).acceptable_seq(snd.una, snd.nxt, self.options.snd_shift),
-            false => snd.nxt,
-        }
-    }
-
-    /// Where a RST goes: behind all that was sent. More than the largest window can't have been, whatever an owner that is gone
-    /// was given to send.
-    pub(crate) fn reset_seq(&self) -> SeqNum {
-        if self.state.is_synchronized() {
-            self.snd.nxt.min(self.snd.una + self.snd.window.largest())
-        } else {
-            self.snd.nxt
-        }
-    }
-
-    /// Brings a segment that was given out before, and is to be sent only now, up to date with what has come meanwhile: what it
-    /// acknowledges, its window and its timestamps (RFC 7323 §3.2: a late one with an old TSval may be taken for an old duplicate).
-    pub fn bring_up_to_date(&mut self, now: Instant, transmit: &mut Transmit) {
-        if !self.state.is_synchronized() {
-            return;
-        }
-        let (seq, flags) = (transmit.header.seq, transmit.header.flags);
-        let sack = transmit.header.options.sack;
-        let now = self.time(now);
-        transmit.header = self.header(now, seq, flags, sack);
-    }
-
-    /// `start..end` of what is outstanding; the last position may be the FIN.
-    fn data_segment(
-        &mut self,
-        now: Time,
-        start: SeqNum,
-        end: SeqNum,
-        retransmit: bool,
-    ) -> Transmit {
-        let fin = end.after(self.snd.write_seq);
-        let payload = start.distance_to(end) - u32::from(fin);
-        let mut flags = Flags::ACK;
-        if fin {
-            flags |= Flags::FIN;
-        }
-        if payload > 0 && (start + payload == self.snd.write_seq) {
-            flags |= Flags::PSH;
-        }
-        self.stats.segments_out += 1;
-        self.stats.bytes_sent += u64::from(payload);
-        let header = self.header(now, start, flags, SackBlocks::EMPTY);
-        Transmit {
-            header,
-            payload,
-            mss: self.snd.mss,
-            retransmit,
-        }
-    }
-
-    fn empty_segment(&mut self, now: Time, seq: SeqNum, sack: SackBlocks) -> Transmit {
-        let header = self.header(now, seq, Flags::ACK, sack);
-        Transmit {
-            header,
-            payload: 0,
-            mss: self.snd.mss,
-            retransmit: false,
-        }
-    }
-
-    fn header(&mut self, now: Time, seq: SeqNum, flags: Flags, sack: SackBlocks) -> Header {
-        let window = self.rcv.window_field(self.options.rcv_shift);
-        self.rcv.note_ack_sent(window, self.options.rcv_shift);
-        self.timers.cancel(Timer::DelayedAck);
-        Header {
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-            seq,
-            ack: self.rcv.nxt,
-            flags,
-            window,
-            options: Options {
-                timestamps: self.options.timestamps.then(|| self.timestamps.option(now)),
-                sack,
-                ..Options::default()
-            },
-        }
-    }
-
-    fn reset_segment(&self, seq: SeqNum) -> Transmit {
-        let header = Header {
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-            seq,
-            flags: Flags::RST,
-            ..Header::default()
-        };
-        Transmit {
-            header,
-            payload: 0,
-            mss: self.snd.mss,
-            retransmit: false,
-        }
     }
 }

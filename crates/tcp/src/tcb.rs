@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use wire::SeqNum;
 use wire::tcp::Header;
 
 use crate::congestion::Congestion;
@@ -14,13 +13,11 @@ use crate::recovery::{Phase, Recovery};
 use crate::recv::Receiver;
 use crate::rtt::Rtt;
 use crate::sack::Scoreboard;
-use crate::send::Sender;
+use crate::sender::Sender;
 use crate::settings::Settings;
 use crate::time::{MILLISECOND, Nanos, Time, nanos};
 use crate::timer::{Timer, Timers};
-use crate::{
-    Backoff, ChallengeLimit, CloseReason, Config, Event, Handshake, Initial, State, TimeWaitEntry,
-};
+use crate::{Backoff, ChallengeLimit, CloseReason, Config, Event, Handshake, Initial, State};
 
 /// One TCP connection: plain data, to be kept anywhere and moved (a TCB). See the crate's root for how to drive it.
 #[derive(Clone, Debug)]
@@ -95,7 +92,7 @@ impl Connection {
     ) -> Self {
         let mut connection = Self::new(now, config, src_port, dst_port, isn.into());
         connection.state = State::SynSent;
-        connection.snd.syn_due = true;
+        connection.snd.due.syn = true;
         connection
     }
 
@@ -106,7 +103,7 @@ impl Connection {
         connection.passive = true;
         connection.take_syn(Time(0), syn);
         connection.state = State::SynReceived;
-        connection.snd.syn_due = true;
+        connection.snd.due.syn = true;
         connection
     }
 
@@ -339,106 +336,12 @@ impl Connection {
         self.events.closed.take().map(Event::Closed)
     }
 
-    /// When `handle_timeout` is due.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.is_parked() {
-            return None;
-        }
-        self.timers.earliest().map(|time| time.instant(self.epoch))
-    }
-
-    /// The state.
-    pub fn state(&self) -> State {
-        self.state
-    }
-
-    /// Our port.
-    pub fn src_port(&self) -> u16 {
-        self.src_port
-    }
-
-    /// The peer's port.
-    pub fn dst_port(&self) -> u16 {
-        self.dst_port
-    }
-
-    /// The peer has opened it.
-    pub fn is_passive(&self) -> bool {
-        self.passive
-    }
-
-    /// Oldest position not acknowledged.
-    pub fn snd_una(&self) -> SeqNum {
-        self.snd.una
-    }
-
-    /// Next position to be sent for the first time.
-    pub fn snd_nxt(&self) -> SeqNum {
-        self.snd.nxt
-    }
-
-    /// Position of the next byte to be queued.
-    pub fn write_seq(&self) -> SeqNum {
-        self.snd.write_seq
-    }
-
-    /// Next position expected from the peer.
-    pub fn rcv_nxt(&self) -> SeqNum {
-        self.rcv.nxt
-    }
-
-    /// Payload bytes per packet that we send.
-    pub fn mss(&self) -> u16 {
-        self.snd.mss
-    }
-
-    /// Bytes that may be under way at once, as the congestion window and the peer's window stand.
-    pub fn flight_limit(&self) -> u32 {
-        match self.parked {
-            Some(flight) => flight.get(),
-            None => self.congestion.cwnd().min(self.snd.window.bytes()),
-        }
-    }
-
-    /// Bytes that may be queued before the send buffer is full.
-    pub fn send_space(&self) -> u32 {
-        if !self.state.may_send() || self.snd.fin_queued {
-            return 0;
-        }
-        // Before the handshake is complete our SYN is outstanding too.
-        let syn = u32::from(!self.state.is_synchronized());
-        let first = self.snd.una + syn;
-        self.settings
-            .snd_buf
-            .saturating_sub(first.distance_to(self.snd.write_seq))
-    }
-
-    /// Bytes received in order and not consumed.
-    pub fn unread(&self) -> u32 {
-        self.rcv.unread()
-    }
-
-    /// What the [`TimeWait`](crate::TimeWait) table needs of a connection in TIME-WAIT, `None` in other states.
-    pub fn time_wait(&self, now: Instant) -> Option<TimeWaitEntry> {
-        let now = self.time(now);
-        (self.state == State::TimeWait).then(|| TimeWaitEntry {
-            snd_nxt: self.snd.nxt,
-            rcv_nxt: self.rcv.nxt,
-            rcv_wnd: self.rcv.offered(),
-            window: self.rcv.window_field(self.options.rcv_shift),
-            timestamps: self
-                .options
-                .timestamps
-                .then(|| (self.timestamps.recent, self.timestamps.value(now))),
-        })
-    }
-
     /// Ends the connection.
     pub(crate) fn finish(&mut self, reason: CloseReason) {
         self.state = State::Closed;
         self.timers.cancel_all();
         self.events.closed = Some(reason);
-        self.snd.syn_due = false;
+        self.snd.due.syn = false;
         self.rcv.ack.now = false;
     }
 

@@ -22,7 +22,7 @@ impl Connection {
             Timer::DelayedAck => self.rcv.ack.now = true,
             Timer::Reorder => self.on_reorder_timeout(now),
             Timer::Probe => {
-                self.snd.tail_probe_due = true;
+                self.snd.due.tail_probe = true;
                 // Should the probe not go out, the retransmission timer is there.
                 self.timers.set(
                     Timer::Retransmit,
@@ -76,7 +76,7 @@ impl Connection {
         }
         self.snd.syn_retries = tries.saturating_add(1);
         self.rtt.backoff.back_off();
-        self.snd.syn_due = true;
+        self.snd.due.syn = true;
     }
 
     fn on_retransmission_timeout(&mut self, now: Time) {
@@ -117,7 +117,7 @@ impl Connection {
         if self.snd.window.bytes() > 0 {
             self.snd.fill_window = true;
         } else {
-            self.snd.probe_due = true;
+            self.snd.due.probe = true;
         }
         self.timers.set(Timer::Persist, now.after(self.rtt.rto()));
     }
@@ -145,7 +145,7 @@ impl Connection {
             return;
         }
         self.probes += 1;
-        self.snd.probe_due = true;
+        self.snd.due.probe = true;
         self.timers
             .set(Timer::KeepAlive, now.after(keep_alive.interval()));
     }

@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use shared::{Input, SharedSlice};
 use wire::tls::{ContentType, RecordHeader, VERSION_TLS12};
 
 use super::framing::Framing;
@@ -12,9 +11,14 @@ use super::resync::Resync;
 use super::{
     CryptoInfo, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT, ResyncAnswer, TlsError, Version, Violation,
 };
-use crate::crypto::{self, Cipher, Keystream};
+use crate::crypto::{self, Cipher};
+use epoch::Epoch;
+use pieces::Head;
+pub use pieces::{Output, Piece, PieceData};
 use plaintext::{Plaintext, part};
 
+mod epoch;
+mod pieces;
 mod plaintext;
 #[cfg(test)]
 mod tests;
@@ -26,72 +30,6 @@ pub struct ContextTag {
     pub epoch: u16,
     /// Tells the contexts of one connection apart.
     pub number: u16,
-}
-
-/// Consecutive bytes of a record, and what the NIC did to them.
-#[derive(Debug)]
-pub struct Piece<'a> {
-    /// The bytes.
-    pub data: PieceData<'a>,
-    /// The NIC context that decrypted them, if one did. That the packet was offloaded
-    /// also says that the checks which end in it held.
-    pub decrypted: Option<ContextTag>,
-}
-
-/// The bytes of a piece.
-#[derive(Debug)]
-pub enum PieceData<'a> {
-    /// Bytes that may be changed in place.
-    Own(&'a mut [u8]),
-    /// Content that a NIC has put where it belongs, and may put something else in place of meanwhile. It must have been decrypted under the current
-    /// keys.
-    Placed(SharedSlice<'a>),
-}
-
-impl<'a> From<&'a mut [u8]> for PieceData<'a> {
-    fn from(bytes: &'a mut [u8]) -> Self {
-        PieceData::Own(bytes)
-    }
-}
-
-impl PieceData<'_> {
-    #[inline]
-    fn len(&self) -> usize {
-        match self {
-            PieceData::Own(bytes) => bytes.len(),
-            PieceData::Placed(bytes) => bytes.len(),
-        }
-    }
-
-    /// Some of the bytes, to be read.
-    #[inline]
-    fn input(&self, range: Range<usize>) -> Input<'_> {
-        match self {
-            PieceData::Own(bytes) => Input::Own(&bytes[range]),
-            PieceData::Placed(bytes) => {
-                let (front, _) = bytes.split_at(range.end);
-                Input::Shared(front.split_at(range.start).1)
-            }
-        }
-    }
-
-    /// The bytes, to be changed.
-    fn own(&mut self) -> Option<&mut [u8]> {
-        match self {
-            PieceData::Own(bytes) => Some(bytes),
-            PieceData::Placed(_) => None,
-        }
-    }
-}
-
-/// Where the plaintext shall go.
-#[derive(Debug)]
-pub enum Output<'a> {
-    /// Where the record is.
-    InPlace,
-    /// To the front of this buffer, in the same pass. It is used when all of the plaintext but the
-    /// inner content type of TLS 1.3 fits; else the record is opened in place.
-    To(&'a mut [u8]),
 }
 
 /// What the NIC had done of a record.
@@ -162,17 +100,6 @@ pub struct Reader {
     /// The last is the current one.
     epochs: VecDeque<Epoch>,
     resync: Resync,
-}
-
-struct Epoch {
-    id: u16,
-    info: CryptoInfo,
-    /// `Reader::opened` when it began.
-    began: u64,
-    /// Made when software decrypts for the first time.
-    cipher: Option<Cipher>,
-    /// Made when a transform under this epoch is undone for the first time.
-    keystream: Option<Box<Keystream>>,
 }
 
 impl Reader {
@@ -555,63 +482,6 @@ impl Reader {
 
     fn current_mut(&mut self) -> &mut Epoch {
         self.epochs.back_mut().expect(HAS_EPOCH)
-    }
-}
-
-impl Epoch {
-    fn new(id: u16, info: CryptoInfo, began: u64) -> Epoch {
-        Epoch {
-            id,
-            info,
-            began,
-            cipher: None,
-            keystream: None,
-        }
-    }
-
-    /// Restores what a context of this epoch, past its last record, made of payload bytes: it went
-    /// on with its own keys and counted on.
-    fn undo(&mut self, framing: Framing, opened: u64, offset: usize, data: &mut [u8]) {
-        let sequence = self.info.sequence + (opened - self.began);
-        // An epoch ends in TLS 1.3 only, where the nonce is never explicit.
-        let nonce = framing.nonce(&self.info.iv, sequence, &[0; 8]);
-        self.keystream
-            .get_or_insert_with(|| Box::new(Keystream::new(self.info.algorithm, self.info.key())))
-            .xor_in_place(&nonce, offset as u32, data);
-    }
-}
-
-impl std::fmt::Debug for Epoch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Epoch")
-            .field("id", &self.id)
-            .field("info", &self.info)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The record's first bytes: header and room for an explicit nonce.
-struct Head {
-    bytes: [u8; HEADER_LEN + 8],
-    len: usize,
-}
-
-impl Head {
-    fn gather(pieces: &[Piece<'_>]) -> Head {
-        let mut head = Head {
-            bytes: [0; HEADER_LEN + 8],
-            len: 0,
-        };
-        for piece in pieces {
-            let room = &mut head.bytes[head.len..];
-            if room.is_empty() {
-                break;
-            }
-            let taken = piece.data.len().min(room.len());
-            piece.data.input(0..taken).copy_to(&mut room[..taken]);
-            head.len += taken;
-        }
-        head
     }
 }
 

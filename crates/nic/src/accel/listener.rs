@@ -116,7 +116,8 @@ impl Listeners {
     pub(super) fn find(
         &mut self,
         function: FunctionId,
-        (address, port): (IpAddr, u16),
+        address: IpAddr,
+        port: u16,
     ) -> Option<&mut Rule> {
         let wanted = place(function, port);
         let first = self

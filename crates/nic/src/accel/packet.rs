@@ -28,8 +28,15 @@ pub(super) const fn room_for(payload: usize) -> usize {
     MAX_TCP_HEADERS_LEN + payload
 }
 
-/// Writes a packet into `out`, with checksums made or left to the port as it likes. With a `gso_size` that is below
-/// `payload_len` it is a super-frame, for a port that cuts. `fill` writes the payload; the packet is not made when it can't.
+/// The payload of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PayloadSize {
+    pub(super) bytes: u32,
+    /// Below `bytes`, the packet is a super-frame, for a port that cuts.
+    pub(super) gso_size: u16,
+}
+
+/// Writes a packet into `out`, with checksums made or left to the port as it likes. `fill` writes the payload; the packet is not made when it can't.
 ///
 /// `None` when `out` is too short.
 pub(super) fn write(
@@ -37,9 +44,13 @@ pub(super) fn write(
     nic: &NicConfig,
     addresses: &Addresses<'_>,
     header: &Header,
-    (payload_len, gso_size): (u32, u16),
+    size: PayloadSize,
     fill: impl FnOnce(&mut [u8]) -> Option<()>,
 ) -> Option<(usize, FrameMeta)> {
+    let PayloadSize {
+        bytes: payload_len,
+        gso_size,
+    } = size;
     let Addresses {
         source,
         hop,

@@ -33,7 +33,7 @@ use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
 
 use super::budget::Budget;
 use super::listener::{Listeners, Rule};
-use super::packet::{self, Addresses};
+use super::packet::{self, Addresses, PayloadSize};
 use super::{AccelEnv, Handled};
 use crate::config::AccelConfig;
 use crate::frame::Segment;
@@ -100,10 +100,8 @@ impl Setup {
         {
             return Handled::Pass(None);
         }
-        let Some(rule) = self
-            .listeners
-            .find(env.function.id, segment.parsed.flow.dst)
-        else {
+        let (address, port) = segment.parsed.flow.dst;
+        let Some(rule) = self.listeners.find(env.function.id, address, port) else {
             return Handled::Pass(None);
         };
         oven.advance(env.now);
@@ -172,10 +170,14 @@ impl Oven {
             flow: &segment.parsed.flow.reversed(),
             hop_limit: rule.options.hop_limit,
         };
+        const EMPTY: PayloadSize = PayloadSize {
+            bytes: 0,
+            gso_size: 0,
+        };
         let nic = env.nic;
         let room = packet::room_for(0);
         let sent = env.egress.push(env.function, room, |out| {
-            packet::write(out, nic, &addresses, &answer, (0, 0), |_| Some(()))
+            packet::write(out, nic, &addresses, &answer, EMPTY, |_| Some(()))
         });
         env.function.counters.accel_syn_acks += u64::from(sent);
         Handled::Taken

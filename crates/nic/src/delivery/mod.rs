@@ -310,14 +310,10 @@ impl<'a> Host<'a> {
 
     pub(crate) fn count_appended(&mut self, segment: &Segment<'_>) {
         self.counters.pcie_payload_rx += u64::from(segment.parsed.payload_len);
-        self.queue.counters.rx_packets += 1;
-        self.queue.counters.rx_bytes += u64::from(segment.len());
     }
 
     pub(crate) fn count_delivered(&mut self, len: u32) {
         self.counters.pcie_payload_rx += u64::from(len);
-        self.queue.counters.rx_packets += 1;
-        self.queue.counters.rx_bytes += u64::from(len);
     }
 }
 

@@ -174,8 +174,6 @@ impl Host<'_> {
                     hash: segment.hash as u32,
                 },
             };
-            self.queue.counters.rx_packets += 1;
-            self.queue.counters.rx_bytes += u64::from(segment.len());
             self.put(connection, packet, &[]);
         }
         true

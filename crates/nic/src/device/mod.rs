@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use wire::ethernet::{self, MacAddr};
 
 use crate::config::NicConfig;
-use crate::counters::{Counters, QueueCounters};
+use crate::counters::Counters;
 use crate::delivery;
 use crate::features::{Features, Identity};
 use crate::frame::FrameMeta;
@@ -158,8 +158,8 @@ impl Nic {
     }
 
     /// Resets a function, as a device does whose firmware was loaded anew: contexts, listeners, connections in teardown, spliced or
-    /// run by the NIC are gone, without a word to any peer, and so is what was posted and not done. The host is told by
-    /// [`RecvDescriptor::Reset`](crate::ring::RecvDescriptor::Reset), behind all that it was told before. False when there is no such
+    /// run by the NIC are gone, without a word to any peer, and so is what was posted and not done. It is reported by
+    /// [`RecvDescriptor::Reset`](crate::ring::RecvDescriptor::Reset), behind all that was reported before. False when there is no such
     /// function.
     pub fn reset_function(&mut self, id: FunctionId) -> bool {
         self.end_borrowing();
@@ -293,15 +293,6 @@ impl Nic {
     /// Counters of one function.
     pub fn function_counters(&self, id: FunctionId) -> Option<&Counters> {
         Some(&self.attached(id)?.counters)
-    }
-
-    /// Counters of one function's queues.
-    pub fn queue_counters(&self, id: FunctionId) -> impl Iterator<Item = &QueueCounters> {
-        let function = self.functions.get(usize::from(id.0));
-        function
-            .into_iter()
-            .flat_map(|f| &f.queues)
-            .map(|queue| &queue.counters)
     }
 
     /// Tells the hosts of the connections that the NIC runs. False when some of that waits for room.

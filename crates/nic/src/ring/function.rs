@@ -5,12 +5,12 @@ use std::sync::Arc;
 use wire::ethernet::MacAddr;
 
 use super::block::{Block, LINE};
-use super::command::SendConsumer;
 use super::layout::{FILL_WORDS, RECV_WORDS, SLOT_WORDS};
-use super::receive::{FillConsumer, FillProducer, RecvConsumer, RecvProducer};
+use super::receive_rings::{FillConsumer, FillProducer, RecvConsumer, RecvProducer};
 use super::region::{Region, RegionId};
 use super::regions::{DeviceRegions, Regions, RegisterError};
 use super::send::SendProducer;
+use super::send_consumer::SendConsumer;
 use super::spsc::ring_words;
 use crate::features::Features;
 

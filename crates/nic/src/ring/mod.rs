@@ -33,9 +33,11 @@ mod error;
 mod function;
 mod gather;
 mod receive;
+mod receive_rings;
 mod region;
 mod regions;
 mod send;
+mod send_consumer;
 mod spsc;
 #[cfg(test)]
 mod tests;
@@ -50,9 +52,8 @@ pub use gather::{
 };
 pub use l5p::Direction;
 pub use layout::{ContextId, SLOT_WORDS};
-pub use receive::{
-    FillProducer, NOTES_PER_DESCRIPTOR, Packet, Processed, RecvConsumer, RecvDescriptor,
-};
+pub use receive::{NOTES_PER_DESCRIPTOR, Packet, Processed, RecvDescriptor};
+pub use receive_rings::{FillProducer, RecvConsumer};
 pub use region::{Backing, Region, RegionId, Slice};
 pub use regions::{DeviceRegions, Regions, RegisterError, Sharing};
 pub use send::{

@@ -197,13 +197,18 @@ impl Region {
 
     /// Copies from here to another region, or within this one; the ranges may overlap, as those of a buffer that a host has
     /// given twice do. False, and nothing copied, when one is not inside or the target is read-only.
-    pub(crate) fn copy_to(&self, offset: u64, target: (&Region, u64), len: u32) -> bool {
-        let (region, target_offset) = target;
+    pub(crate) fn copy_to(
+        &self,
+        offset: u64,
+        target: &Region,
+        target_offset: u64,
+        len: u32,
+    ) -> bool {
         let (from, to) = (
             self.at(offset, len as usize),
-            region.at(target_offset, len as usize),
+            target.at(target_offset, len as usize),
         );
-        let (Some(from), Some(to), true) = (from, to, region.writable) else {
+        let (Some(from), Some(to), true) = (from, to, target.writable) else {
             return false;
         };
         // SAFETY: both are valid for `len` bytes, `to` for writes too; `copy` allows an overlap.

@@ -182,7 +182,7 @@ impl Toe {
                     context: *context,
                     flags: *flags,
                 };
-                let sent = self.send(env, at, (*seq, *bytes), passes, gather.slices());
+                let sent = self.send(env, at, *seq, *bytes, passes, gather.slices());
                 if let Err(error) = sent {
                     // Nothing that follows would fit.
                     let context = None;
@@ -219,7 +219,8 @@ impl Toe {
         &mut self,
         env: &mut ToeEnv<'_>,
         at: u32,
-        (seq, bytes): (SeqNum, u32),
+        seq: SeqNum,
+        bytes: u32,
         passes: Passes,
         slices: &[Slice],
     ) -> Result<(), ErrorCode> {

@@ -6,11 +6,18 @@ use wire::packet::emit_tcp_headers;
 use wire::tcp::Flags;
 
 use super::entry::{Entry, Farewell, Phase};
+use super::pieces::Passes;
 use super::{Segment, Toe, ToeEnv};
 use crate::ring::toe::{RestoreReason, ToeId};
 use crate::ring::{ContextId, ErrorCode, Gather, MAX_HEADER_LEN, Send};
 use crate::send::Stopped;
 use crate::switch::FunctionId;
+
+/// Payload that was found for a segment.
+struct Gathered {
+    bytes: u32,
+    passes: Option<Passes>,
+}
 
 impl Toe {
     /// Whether a connection of a function may have something to send.
@@ -76,36 +83,9 @@ impl Toe {
             }
             None => connection.poll_transmit(env.now)?,
         };
-        gather.clear();
-        let mut passes = None;
-        let mut bytes = transmit.payload;
-        if bytes > 0 {
-            let from = transmit.header.seq;
-            let Some((found, how)) =
-                self.pool
-                    .gather(&mut sending.queue, from, transmit.payload, gather)
-            else {
-                // It was acknowledged, or never posted: what TCP sends again of it comes again.
-                debug_assert!(false, "{from} is not queued");
-                return None;
-            };
-            (bytes, passes) = (found, Some(how));
-            if let Some(end) = sending.good_until.filter(|_| how.context.is_some()) {
-                let ahead = from.distance_to(end);
-                if end == from {
-                    sending.good_until = None;
-                    sending.rest = Some(transmit);
-                    sending.waiting = how.context.map(|context| (context, from));
-                    entry.unreported.recover = true;
-                    env.function.counters.toe_tx_recoveries += 1;
-                    return None;
-                }
-                if end.after(from) && ahead < bytes {
-                    bytes = ahead;
-                    shorten(gather, bytes);
-                }
-            }
-        }
+        let Gathered { bytes, passes } = self.gather(env, at, transmit, gather)?;
+        let entry = self.table.get_mut(at)?;
+        let sending = &mut entry.sending;
         let (first, rest) = cut(transmit, bytes);
         sending.rest = rest;
         sending.last = Some(first);
@@ -127,6 +107,51 @@ impl Toe {
         let source = env.function.config.mac;
         send.header_len = write_headers(entry, source, &first, &mut send.header);
         Some(send)
+    }
+
+    /// Finds what a segment carries. `None` when it waits for its context.
+    fn gather(
+        &mut self,
+        env: &mut ToeEnv<'_>,
+        at: u32,
+        transmit: Transmit,
+        gather: &mut Gather,
+    ) -> Option<Gathered> {
+        gather.clear();
+        let (from, payload) = (transmit.header.seq, transmit.payload);
+        if payload == 0 {
+            return Some(Gathered {
+                bytes: 0,
+                passes: None,
+            });
+        }
+        let entry = self.table.get_mut(at)?;
+        let sending = &mut entry.sending;
+        let found = self.pool.gather(&mut sending.queue, from, payload, gather);
+        let Some((mut bytes, passes)) = found else {
+            // It was acknowledged, or never posted: what TCP sends again of it comes again.
+            debug_assert!(false, "{from} is not queued");
+            return None;
+        };
+        if let Some(end) = sending.good_until.filter(|_| passes.context.is_some()) {
+            let ahead = from.distance_to(end);
+            if end == from {
+                sending.good_until = None;
+                sending.rest = Some(transmit);
+                sending.waiting = passes.context.map(|context| (context, from));
+                entry.unreported.recover = true;
+                env.function.counters.toe_tx_recoveries += 1;
+                return None;
+            }
+            if end.after(from) && ahead < bytes {
+                bytes = ahead;
+                shorten(gather, bytes);
+            }
+        }
+        Some(Gathered {
+            bytes,
+            passes: Some(passes),
+        })
     }
 
     /// Of a segment given out nothing from its `tcpsn` on has left.

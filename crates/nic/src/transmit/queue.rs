@@ -5,7 +5,6 @@ use std::time::Instant;
 use wire::SeqNum;
 
 use super::commands::{self, COMMAND_COST};
-use crate::counters::QueueCounters;
 use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
 use crate::offloads::Offloads;
@@ -167,7 +166,6 @@ fn frame(
         mut env,
         job,
         borrowed,
-        counters,
     } = send_env(offloads, function, queue);
     let Some(at_hand) = job else {
         return Ok(Progress::Nothing);
@@ -177,8 +175,6 @@ fn frame(
         Ok(made) => {
             env.counters.tx_packets += 1;
             env.counters.tx_bytes += made.len as u64;
-            counters.tx_packets += 1;
-            counters.tx_bytes += made.len as u64;
             *borrowed = made.borrowed.map(|_| at_hand.index);
             if at_hand.finished() {
                 *job = None;
@@ -208,7 +204,6 @@ struct Sending<'a> {
     job: &'a mut Option<Job>,
     /// Index of the descriptor whose payload is borrowed.
     borrowed: &'a mut Option<u64>,
-    counters: &'a mut QueueCounters,
 }
 
 fn send_env<'a>(
@@ -216,9 +211,7 @@ fn send_env<'a>(
     function: &'a mut Function,
     queue: usize,
 ) -> Sending<'a> {
-    let Queue {
-        transmit, counters, ..
-    } = &mut function.queues[queue];
+    let transmit = &mut function.queues[queue].transmit;
     Sending {
         env: SendEnv {
             nic: &offloads.config,
@@ -235,6 +228,5 @@ fn send_env<'a>(
         },
         job: &mut transmit.job,
         borrowed: &mut transmit.borrowed,
-        counters,
     }
 }

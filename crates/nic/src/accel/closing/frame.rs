@@ -1,6 +1,6 @@
 //! From an entry to a frame.
 
-use super::super::packet::{self, Addresses};
+use super::super::packet::{self, Addresses, PayloadSize};
 use super::super::{AccelDeviceEnv, Made};
 use super::Nanos;
 use super::output::Segment;
@@ -31,19 +31,16 @@ pub(super) fn next(
     };
     let offset = entry.snd.una.distance_to(header.seq);
     let (memory, data) = (&store.memory, &entry.data);
-    let (len, meta) = packet::write(
-        out,
-        env.nic,
-        &addresses,
-        &header,
-        (payload, entry.snd.mss),
-        |out| {
-            if payload > 0 {
-                memory.read(data, offset, out);
-            }
-            Some(())
-        },
-    )?;
+    let size = PayloadSize {
+        bytes: payload,
+        gso_size: entry.snd.mss,
+    };
+    let (len, meta) = packet::write(out, env.nic, &addresses, &header, size, |out| {
+        if payload > 0 {
+            memory.read(data, offset, out);
+        }
+        Some(())
+    })?;
     let packets = u64::from(payload.div_ceil(entry.snd.mss.into()).max(1));
     let counters = &mut function.counters;
     counters.accel_closing_tx_packets += packets;

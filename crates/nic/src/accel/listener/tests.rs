@@ -30,7 +30,7 @@ const A: FunctionId = FunctionId(0);
 const B: FunctionId = FunctionId(1);
 
 fn found(listeners: &mut Listeners, function: FunctionId, to: (IpAddr, u16)) -> Option<u16> {
-    listeners.find(function, to).map(|rule| rule.id.0)
+    listeners.find(function, to.0, to.1).map(|rule| rule.id.0)
 }
 
 #[test]
@@ -70,11 +70,11 @@ fn numbers_and_addresses_are_used_once_by_each_function() {
 fn credits_never_exceed_the_backlog() {
     let mut listeners = Listeners::new(8);
     listeners.install(A, &rule(0, ONE, 80)).unwrap();
-    listeners.find(A, (ONE, 80)).unwrap().credits = -5;
+    listeners.find(A, ONE, 80).unwrap().credits = -5;
     listeners.credit(A, ListenRuleId(0), 7).unwrap();
-    assert_eq!(listeners.find(A, (ONE, 80)).unwrap().credits, 2);
+    assert_eq!(listeners.find(A, ONE, 80).unwrap().credits, 2);
     listeners.credit(A, ListenRuleId(0), u32::MAX).unwrap();
-    assert_eq!(listeners.find(A, (ONE, 80)).unwrap().credits, 10);
+    assert_eq!(listeners.find(A, ONE, 80).unwrap().credits, 10);
 }
 
 proptest! {

@@ -81,13 +81,13 @@ pub(super) fn report(pair: &Pair, reason: SpliceEnd, function: &mut Function) ->
             state: pair.state(side),
         })
     };
-    let of_both = |of: fn(&super::pair::Half) -> u64| [of(&pair.halves[0]), of(&pair.halves[1])];
+    let of_both = |of: fn(&super::half::Half) -> u64| [of(&pair.halves[0]), of(&pair.halves[1])];
     let reported = [
         RecvDescriptor::SpliceEnded(SpliceEnded {
             splice: pair.id,
             reason,
-            bytes: of_both(super::pair::Half::bytes),
-            packets: of_both(super::pair::Half::packets),
+            bytes: of_both(super::half::Half::bytes),
+            packets: of_both(super::half::Half::packets),
         }),
         state(Side::A),
         state(Side::B),

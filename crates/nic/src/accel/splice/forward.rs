@@ -4,7 +4,8 @@ use wire::SeqNum;
 use wire::packet::{IpVersion, Parsed};
 use wire::tcp::{self, Flags};
 
-use super::pair::{Half, Pair};
+use super::half::Half;
+use super::pair::Pair;
 use super::reply;
 use super::translate::{
     Incoming, Part, l4_offset, scaled_window, translate, translate_part, translated_len,
@@ -121,10 +122,11 @@ pub(super) fn acknowledge(pair: &Pair, side: Side, env: &mut AccelEnv<'_>) {
 pub(super) fn open_windows(pair: &mut Pair, env: &mut AccelEnv<'_>) {
     for side in [Side::A, Side::B] {
         let (half, other) = pair.legs_mut(side);
-        let window = scaled_window(other.heard_window, other, half);
-        let small = u32::from(half.window) << half.our_shift < 2 * u32::from(other.room);
-        if small && window > half.window {
-            half.note_acknowledged(half.una, window);
+        let window = scaled_window(other.windows.heard, other, half);
+        let small =
+            u32::from(half.windows.sent) << half.windows.our_shift < 2 * u32::from(other.room);
+        if small && window > half.windows.sent {
+            half.note_acknowledged(half.stream.una, window);
             acknowledge(pair, side, env);
         }
     }

@@ -50,24 +50,24 @@ impl Pair {
         let end = segment.seq + segment.sequence_len(parsed.payload_len);
         // What is sent to a closed window, to see whether it is closed still, begins at its edge.
         let limit = match end == segment.seq {
-            true => half.nxt.max(half.edge),
-            false => half.edge + 1,
+            true => half.stream.nxt.max(half.stream.edge),
+            false => half.stream.edge + 1,
         };
         let ahead = segment.seq.after(limit);
         let behind = end.before(half.oldest());
-        if ahead || behind || half.is_finished() && end.after(half.nxt) {
+        if ahead || behind || half.is_finished() && end.after(half.stream.nxt) {
             return Verdict::Challenge;
         }
         // RFC 5961 §5.2: neither of what was never sent, nor older than the largest window.
-        let ack = segment.ack - other.seq_delta;
-        if ack.after(other.nxt) || ack.before(other.oldest()) {
+        let ack = segment.ack - other.deltas.seq;
+        if ack.after(other.stream.nxt) || ack.before(other.oldest()) {
             return Verdict::Challenge;
         }
         if end != segment.seq && half.is_before_splice(end) {
             return Verdict::Acknowledge;
         }
-        if end.after(half.nxt) && matches!(self.phase, Phase::Draining { .. }) {
-            return Verdict::ForwardUpTo(half.nxt);
+        if end.after(half.stream.nxt) && matches!(self.phase, Phase::Draining { .. }) {
+            return Verdict::ForwardUpTo(half.stream.nxt);
         }
         Verdict::Forward
     }
@@ -78,7 +78,7 @@ impl Pair {
         let segment = &parsed.tcp;
         if !segment.flags.contains(Flags::RST) {
             let recent = half.timestamps().then_some(half.recent);
-            let is_new = || is_new_incarnation(segment, recent, half.nxt);
+            let is_new = || is_new_incarnation(segment, recent, half.stream.nxt);
             return match self.phase {
                 Phase::Lingering { .. } if is_new() => Verdict::Reopens,
                 // RFC 5961 §4.2.
@@ -87,10 +87,11 @@ impl Pair {
         }
         // RFC 5961 §3.2 asks for RCV.NXT. Here that is between what the other peer has acknowledged and what was forwarded
         // to it: a peer that gives up sends its RST there, and answers a challenge with one at the former.
-        if segment.seq == half.una || segment.seq == half.nxt {
+        if segment.seq == half.stream.una || segment.seq == half.stream.nxt {
             return Verdict::Reset;
         }
-        let inside = segment.seq.after(half.una) && segment.seq.at_or_before(half.edge);
+        let inside =
+            segment.seq.after(half.stream.una) && segment.seq.at_or_before(half.stream.edge);
         if inside {
             Verdict::Challenge
         } else {
@@ -139,7 +140,7 @@ impl Pair {
         }
         let (half, other) = self.legs_mut(side);
         half.count_packets(packets);
-        half.heard_window = segment.window;
+        half.windows.heard = segment.window;
         if segment.flags.contains(Flags::RST) {
             return;
         }
@@ -147,6 +148,6 @@ impl Pair {
             half.note_sent(end, end == whole && segment.flags.contains(Flags::FIN));
         }
         let window = scaled_window(segment.window, half, other);
-        other.note_acknowledged(segment.ack - other.seq_delta, window);
+        other.note_acknowledged(segment.ack - other.deltas.seq, window);
     }
 }

@@ -15,6 +15,7 @@
 
 mod ended;
 mod forward;
+mod half;
 mod ids;
 mod judge;
 mod linger;

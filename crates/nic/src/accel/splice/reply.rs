@@ -5,7 +5,8 @@ use wire::packet::{self, MAX_TCP_HEADERS_LEN};
 use wire::tcp::{self, Flags, Header, Options, Timestamps};
 use wire::{ethernet, ipv4};
 
-use super::pair::{Half, Pair};
+use super::half::Half;
+use super::pair::Pair;
 use super::translate::l4_offset;
 use crate::ring::accel::Side;
 
@@ -38,12 +39,12 @@ pub(super) fn acknowledgement(pair: &Pair, side: Side, mac: MacAddr, out: &mut [
     let (half, other) = pair.legs(side);
     let flow = half.flow();
     let header = Header {
-        src_port: half.our_port,
-        dst_port: half.peer_port,
-        seq: other.nxt + other.seq_delta,
-        ack: half.una,
+        src_port: half.ends.our_port,
+        dst_port: half.ends.peer_port,
+        seq: other.stream.nxt + other.deltas.seq,
+        ack: half.stream.una,
         flags: Flags::ACK,
-        window: half.window,
+        window: half.windows.sent,
         options: Options {
             timestamps: half.timestamps().then(|| Timestamps {
                 val: half.our_value(other),

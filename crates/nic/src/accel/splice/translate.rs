@@ -16,8 +16,9 @@ use wire::packet::{IpVersion, Parsed};
 use wire::tcp::{self, Flags};
 use wire::{SeqNum, ipv4, ipv6};
 
+use super::half::Half;
 use super::options::{Rewrite, add_to};
-use super::pair::{Half, Pair};
+use super::pair::Pair;
 use crate::ring::accel::Side;
 
 /// A segment as it came.
@@ -106,7 +107,7 @@ pub(super) fn translate_part(
         ip[4..6].copy_from_slice(&identification.to_be_bytes());
         ipv4::fill_checksum(ip);
     }
-    tcp::set_seq(tcp, part.seq + half.seq_delta);
+    tcp::set_seq(tcp, part.seq + half.deltas.seq);
     let mut flags = Flags(tcp[13]);
     if !part.last {
         flags.remove(Flags::FIN.union(Flags::PSH));
@@ -122,8 +123,8 @@ pub(super) fn translate_part(
 /// A window field from one leg on the other, where the shift is another one. It never says more than was announced, except
 /// that a window that is open is not said to be closed.
 pub(super) fn scaled_window(field: u16, from: &Half, to: &Half) -> u16 {
-    let bytes = u32::from(field) << from.peer_shift;
-    let field_there = (bytes >> to.our_shift).min(u32::from(u16::MAX)) as u16;
+    let bytes = u32::from(field) << from.windows.peer_shift;
+    let field_there = (bytes >> to.windows.our_shift).min(u32::from(u16::MAX)) as u16;
     field_there.max(u16::from(field != 0))
 }
 
@@ -167,11 +168,11 @@ fn headers(pair: &Pair, side: Side, mac: MacAddr, incoming: &Incoming<'_>, out: 
 
 #[inline(always)]
 fn rewrite_tcp(tcp: &mut [u8], from: &Half, to: &Half, parsed: &Parsed) -> Sum {
-    let mut changes = replace(tcp, 0, to.our_port) + replace(tcp, 2, to.peer_port);
-    changes += add_to(tcp, 4, from.seq_delta);
+    let mut changes = replace(tcp, 0, to.ends.our_port) + replace(tcp, 2, to.ends.peer_port);
+    changes += add_to(tcp, 4, from.deltas.seq);
     let flags = parsed.tcp.flags;
     let has_ack = flags.contains(Flags::ACK);
-    let back = to.seq_delta.wrapping_neg();
+    let back = to.deltas.seq.wrapping_neg();
     if has_ack {
         changes += add_to(tcp, 8, back);
     }
@@ -186,12 +187,12 @@ fn rewrite_tcp(tcp: &mut [u8], from: &Half, to: &Half, parsed: &Parsed) -> Sum {
         changes += replace(tcp, 18, 0);
     }
     let echo = if has_ack {
-        to.ts_delta.wrapping_neg()
+        to.deltas.ts.wrapping_neg()
     } else {
         0
     };
     let rewrite = Rewrite {
-        timestamps: from.timestamps().then_some((from.ts_delta, echo)),
+        timestamps: from.timestamps().then_some((from.deltas.ts, echo)),
         sack: from.sack().then_some(back),
     };
     changes + rewrite.apply(&mut tcp[tcp::HEADER_LEN..])

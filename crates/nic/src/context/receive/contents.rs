@@ -1,5 +1,7 @@
 //! The contents of TLS records as a stream of their own, for the protocol inside.
 
+use std::ops::Range;
+
 use l5p::{MsgState, Placement};
 use wire::SeqNum;
 
@@ -120,15 +122,15 @@ impl Observer for Contents {
         self.record = None;
     }
 
-    fn note(&mut self, list: &mut Runs, record: &Record, (from, to): (u32, u32), at: u32) {
+    fn note(&mut self, list: &mut Runs, record: &Record, range: Range<u32>, at: u32) {
         let Some(free) = list.runs.get_mut(usize::from(list.count)) else {
             list.overflowed = true;
             return;
         };
         *free = Run {
             record: *record,
-            from,
-            to,
+            from: range.start,
+            to: range.end,
             at,
         };
         list.count += 1;

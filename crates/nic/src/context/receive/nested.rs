@@ -82,7 +82,7 @@ impl<P: Protocol> Nested<P> {
             false => part.bytes,
         };
         for run in self.shared.noted.as_slice() {
-            let received = outer.give(run, (at, part), bytes, &mut *self.inside);
+            let received = outer.give(run, at, part, bytes, &mut *self.inside);
             processed &= received.layers;
             has_results |= received.has_results;
         }

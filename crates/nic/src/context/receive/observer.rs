@@ -1,6 +1,7 @@
 //! What else is done with the bytes of messages, where a [recovery](super::recovery) knows their place.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use l5p::{MsgState, Placement};
 use wire::SeqNum;
@@ -31,7 +32,7 @@ pub(crate) trait Observer: Debug + Send {
         &mut self,
         list: &mut Self::List,
         snapshot: &Self::Snapshot,
-        range: (u32, u32),
+        range: Range<u32>,
         at: u32,
     );
 
@@ -60,7 +61,7 @@ impl Observer for () {
 
     fn end(&mut self) {}
 
-    fn note(&mut self, _: &mut (), _: &Self::Snapshot, _: (u32, u32), _: u32) {}
+    fn note(&mut self, _: &mut (), _: &Self::Snapshot, _: Range<u32>, _: u32) {}
 
     fn clear(_: &mut ()) {}
 

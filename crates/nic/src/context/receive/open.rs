@@ -6,6 +6,8 @@
 //! those bounds every byte of a message is transformed exactly once, so that a message all of whose packets were offloaded
 //! is one whose check held.
 
+use std::ops::Range;
+
 use l5p::{AnyOrder, Integrity, Part};
 use shared::Output;
 use wire::SeqNum;
@@ -86,19 +88,22 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
         Self(None)
     }
 
-    /// Notes that bytes `from..to` of the message of `len` bytes that begins at `start` are missing. False, and the
+    /// Notes that bytes `missing` of the message of `len` bytes that begins at `start` are not there. False, and the
     /// message is not open, when there is no room for it or nothing can be done with late bytes of it.
     pub(super) fn miss(
         &mut self,
         pool: &mut OpenPool<M, C>,
-        (start, len): (SeqNum, u32),
-        (from, to): (u32, u32),
+        start: SeqNum,
+        len: u32,
+        missing: Range<u32>,
         snapshot: Option<C>,
         message: impl FnOnce() -> Option<M>,
     ) -> bool {
         if let Some(open) = self.slot(start).and_then(Option::as_mut) {
             let start_known = open.start;
-            let noted = start_known == start && open.len == len && open.holes.add(from, to);
+            let noted = start_known == start
+                && open.len == len
+                && open.holes.add(missing.start, missing.end);
             open.snapshot = open.snapshot.and(snapshot);
             if !noted {
                 self.close(pool, start_known);
@@ -115,7 +120,7 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
             return false;
         };
         let mut holes = Holes::default();
-        holes.add(from, to);
+        holes.add(missing.start, missing.end);
         *slots.place() = Some(OpenMessage {
             start,
             len,
@@ -226,9 +231,10 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
         &mut self,
         pool: &mut OpenPool<M, C>,
         layer5: &mut L,
-        (seq, input): (SeqNum, &[u8]),
+        seq: SeqNum,
+        input: &[u8],
         mut output: Option<Output<'_>>,
-        mut note: impl FnMut(Option<&C>, (u32, u32), u32),
+        mut note: impl FnMut(Option<&C>, Range<u32>, u32),
     ) -> Option<Integrity> {
         let mut integrity = None;
         let mut done = 0;
@@ -249,7 +255,7 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
                 }
                 None => layer5.absorb_aside(&open.message, open.len, from, input),
             };
-            note(open.snapshot.as_ref(), (from, to), done as u32);
+            note(open.snapshot.as_ref(), from..to, done as u32);
             open.holes.fill(from, to);
             let complete = open.streamed.then(|| open.complete()).flatten();
             if let Some(complete) = complete {

@@ -1,5 +1,7 @@
 //! Placement: data that belong into the host's buffers.
 
+use std::ops::Range;
+
 use l5p::{MsgState, Note, Placement};
 use wire::SeqNum;
 
@@ -197,13 +199,13 @@ impl Observer for Placer {
         self.claim = None;
     }
 
-    fn note(&mut self, list: &mut PlacedList, claim: &Claim, (from, to): (u32, u32), at: u32) {
-        let Some((first, end)) = claim.covered(from, to) else {
+    fn note(&mut self, list: &mut PlacedList, claim: &Claim, range: Range<u32>, at: u32) {
+        let Some((first, end)) = claim.covered(range.start, range.end) else {
             return;
         };
-        let mut at = at + (first - from);
+        let mut at = at + (first - range.start);
         let tag = claim.tag();
-        let valid = self.table.memory(claim, (first, end), |slice| {
+        let valid = self.table.memory(claim, first..end, |slice| {
             let pushed = list.push(Placed { at, slice, tag });
             at += slice.len;
             pushed

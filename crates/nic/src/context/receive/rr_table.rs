@@ -8,6 +8,8 @@
 //! Cost target: ≤ 30 cycles per claim, ≤ 15 per range of memory. Memory is kept for as many buffers as were mapped at a time;
 //! mapping allocates nothing in steady state.
 
+use std::ops::Range;
+
 use l5p::Placement;
 
 use crate::ring::{ErrorCode, MAX_RR_SLICES, Slice};
@@ -143,7 +145,7 @@ impl RrTable {
             return false;
         };
         let (mut rest, mut is_written) = (bytes, true);
-        self.memory(&claim, (placement.from, placement.to), |slice| {
+        self.memory(&claim, placement.from..placement.to, |slice| {
             let (now, later) = rest.split_at(slice.len as usize);
             rest = later;
             is_written = write(slice, now);
@@ -152,20 +154,20 @@ impl RrTable {
         is_written
     }
 
-    /// Calls `each` with the memory of bytes `from..to` of a message, all of them [covered](Claim::covered), until it
+    /// Calls `each` with the memory of bytes `range` of a message, all of them [covered](Claim::covered), until it
     /// answers false. False when the claim is stale.
     pub(super) fn memory(
         &self,
         claim: &Claim,
-        (from, to): (u32, u32),
+        range: Range<u32>,
         mut each: impl FnMut(Slice) -> bool,
     ) -> bool {
         let entry = match self.entries.get(claim.entry as usize) {
             Some(entry) if entry.generation == claim.generation => entry,
             _ => return false,
         };
-        let mut skip = claim.placement.at + (from - claim.placement.from);
-        let mut left = to - from;
+        let mut skip = claim.placement.at + (range.start - claim.placement.from);
+        let mut left = range.end - range.start;
         for slice in &entry.slices[..usize::from(entry.count)] {
             if skip >= slice.len {
                 skip -= slice.len;

@@ -104,8 +104,8 @@ impl TransmitContext {
             }
             moved.read += now.len() as u64;
             if let Some(position) = position {
-                let place = (piece.region, piece.offset);
-                moved.written += write_back(&*self.layers, position, place, now)?;
+                let layers = &*self.layers;
+                moved.written += write_back(layers, position, piece.region, piece.offset, now)?;
             }
             out = rest;
         }
@@ -118,7 +118,8 @@ impl TransmitContext {
 fn write_back(
     layers: &dyn TransmitLayers,
     position: Position,
-    (region, place): (&Region, u64),
+    region: &Region,
+    place: u64,
     made: &[u8],
 ) -> Result<u64, ErrorCode> {
     let Position {

@@ -38,15 +38,7 @@ impl TransmitContext {
         }
         self.note_frontier();
         self.state = State::Lost;
-        // More would have the device read up to 4 GiB for nothing.
-        if prefix.gather.len() > u64::from(MAX_RECOVER_BYTES)
-            || self.layers.replaces() && command.len as usize > SCRATCH_BYTES
-        {
-            return Err(ErrorCode::BadLength);
-        }
-        if !self.layers.replaces() && command.verify != Verify::None {
-            return Err(ErrorCode::Unsupported);
-        }
+        self.check_command(command, prefix.gather)?;
         self.layers.restart(command.index, command.inner)?;
         let inner = command.inner.map_or(0, |inner| inner.offset);
         let len = (prefix.gather.len() as u32)
@@ -67,44 +59,41 @@ impl TransmitContext {
 
         let mut cursor = Cursor::default();
         if let Some(inner) = command.inner {
-            self.pass_inner(inner, &mut cursor, (gather, regions), scratch.reuse())?;
+            self.pass_inner(inner, &mut cursor, gather, regions, scratch.reuse())?;
         }
         match command.verify {
             Verify::None | Verify::Seek => {
                 self.pass(&mut cursor, gather, regions, scratch.reuse())?
             }
             Verify::WholeMessage | Verify::Frontier => {
-                let out = scratch
-                    .reuse()
-                    .get_mut(..len as usize)
-                    .ok_or(ErrorCode::BadLength)?;
+                let out = scratch.reuse().get_mut(..len as usize);
+                let out = out.ok_or(ErrorCode::BadLength)?;
                 self.pass_into(&mut cursor, gather, regions, out)?;
             }
         }
         self.check_position(command, len)?;
 
         let end = command.start + len;
-        self.state = match command.verify {
-            Verify::None | Verify::Seek => State::InSequence,
+        let replays = match command.verify {
+            Verify::None | Verify::Seek => false,
             Verify::WholeMessage => {
                 let icv = self.layers.icv(command.len);
                 let made = &scratch.reuse()[icv.start as usize..icv.end as usize];
                 if !was_sent(made, inner + icv.start, gather, regions)? {
                     return Err(ErrorCode::SourceChanged);
                 }
-                State::Replay(Replay { recovery, end })
+                true
             }
-            Verify::Frontier => {
-                if Some(self.layers.digest()) != expected {
-                    return Err(ErrorCode::SourceChanged);
-                }
-                match command.resume == end {
-                    true => State::InSequence,
-                    false => State::Replay(Replay { recovery, end }),
-                }
+            Verify::Frontier if Some(self.layers.digest()) != expected => {
+                return Err(ErrorCode::SourceChanged);
             }
+            Verify::Frontier => command.resume != end,
         };
-        if let State::Replay(_) = self.state {
+        self.state = match replays {
+            true => State::Replay(Replay { recovery, end }),
+            false => State::InSequence,
+        };
+        if replays {
             scratch.keep(recovery, command.start);
         }
         if command.verify != Verify::None {
@@ -112,6 +101,21 @@ impl TransmitContext {
         }
         self.tcpsn = command.resume;
         self.sent = self.sent.max(command.resume);
+        Ok(())
+    }
+
+    /// Whether the context can do what the command asks for.
+    fn check_command(&self, command: &Recover, gather: &Gather) -> Result<(), ErrorCode> {
+        let replaces = self.layers.replaces();
+        // More would have the device read up to 4 GiB for nothing.
+        if gather.len() > u64::from(MAX_RECOVER_BYTES)
+            || replaces && command.len as usize > SCRATCH_BYTES
+        {
+            return Err(ErrorCode::BadLength);
+        }
+        if !replaces && command.verify != Verify::None {
+            return Err(ErrorCode::Unsupported);
+        }
         Ok(())
     }
 
@@ -128,7 +132,8 @@ impl TransmitContext {
         &mut self,
         inner: InnerRecover,
         cursor: &mut Cursor,
-        (gather, regions): (&Gather, &DeviceRegions),
+        gather: &Gather,
+        regions: &DeviceRegions,
         scratch: &mut [u8],
     ) -> Result<(), ErrorCode> {
         let layer = self.layers.inner().ok_or(ErrorCode::BadParameters)?;

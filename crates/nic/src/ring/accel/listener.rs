@@ -25,7 +25,7 @@ pub struct InstallListener {
     pub options: ListenerOptions,
 }
 
-/// What a SYN-ACK offers: the same as the host's own would.
+/// What a SYN-ACK offers: the same as the host's own would (RFC 9293 §3.7.1, RFC 7323, RFC 2018 §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerOptions {
     /// The MSS that we announce; not 0.

@@ -6,10 +6,11 @@ use super::super::layout::{self, RECV_WORDS, View, flags};
 use super::ListenRuleId;
 
 /// The [`Packet`](super::super::Packet) that follows directly has brought back a good cookie: its sender holds the address
-/// that it names, has sent a SYN to this listener at most 128 s ago, and has had our SYN-ACK.
+/// that it names, has sent a SYN to this listener at most 128 s ago, and has had our SYN-ACK (SYN cookies, RFC 4987 §3.6;
+/// AccelTCP).
 ///
 /// The SYN's sequence number is the packet's less one, ours is its acknowledgement less one. The same cookie comes more than
-/// once: on a pure ACK and on the first data, and on whatever is sent again. Whoever has the flow's connection
+/// once: on a pure ACK and on the first data, and on retransmissions. A host that has the flow's connection
 /// already takes the packet as any other, and returns the credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Established {

@@ -44,7 +44,7 @@ impl Side {
     }
 }
 
-/// Two connections to be joined. Both are ESTABLISHED; nothing that was sent is unacknowledged, and nothing that was received
+/// Two connections to be joined (connection splicing, AccelTCP). Both are ESTABLISHED; nothing that was sent is unacknowledged, and nothing that was received
 /// is unread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Splice {

@@ -9,7 +9,8 @@ use super::super::layout::{self, Head, flags, next_hop, timestamp_fields};
 use super::super::region::Slice;
 use super::super::send::byte_count;
 
-/// A connection that its application has closed in ESTABLISHED or CLOSE-WAIT, and whose FIN has not been sent.
+/// A connection that its application has closed in ESTABLISHED or CLOSE-WAIT, and whose FIN has not been sent (RFC 9293
+/// §3.10.4; connection teardown, AccelTCP).
 ///
 /// Times are in microseconds or milliseconds, as their names say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -48,24 +48,9 @@ impl SendProducer {
         slots::<layout::Send>(slices)
     }
 
-    /// Slots taken by an `AddRrState` of so many slices.
-    pub const fn slots_for_rr(slices: usize) -> u32 {
-        slots::<layout::AddRrState>(slices)
-    }
-
-    /// Slots taken by a `Teardown` of so many slices.
-    pub const fn slots_for_teardown(slices: usize) -> u32 {
-        slots::<layout::Teardown>(slices)
-    }
-
     /// Slots taken by a `RecoverContext` of so many slices.
     pub const fn slots_for_recover(slices: usize) -> u32 {
         slots::<layout::RecoverContext>(slices)
-    }
-
-    /// Slots taken by a [`ToeCommand::Send`](toe::ToeCommand::Send) of so many slices; every other command for the TOE takes one.
-    pub const fn slots_for_toe_send(slices: usize) -> u32 {
-        slots::<layout::ToeSend>(slices)
     }
 
     /// Index of the next slot to be posted: once [`completed`](Self::completed) has reached the value that this has

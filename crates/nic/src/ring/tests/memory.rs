@@ -32,12 +32,12 @@ fn only_what_is_inside_is_read_or_written() {
 fn ranges_of_a_copy_may_overlap() {
     let region = Region::anonymous(20);
     assert!(region.write(0, &[1, 2, 3, 4, 5, 6, 7, 8]));
-    assert!(region.copy_to(0, (&region, 2), 8));
+    assert!(region.copy_to(0, &region, 2, 8));
     let mut bytes = [0; 10];
     assert!(region.read(0, &mut bytes));
     assert_eq!(bytes, [1, 2, 1, 2, 3, 4, 5, 6, 7, 8]);
-    assert!(!region.copy_to(0, (&region, 13), 8));
-    assert!(!region.copy_to(u64::MAX, (&region, 0), 2));
+    assert!(!region.copy_to(0, &region, 13, 8));
+    assert!(!region.copy_to(u64::MAX, &region, 0, 2));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn read_only_memory_is_not_written() {
     // SAFETY: the vector's 16 bytes live as long as it does, and the region is read-only.
     let region = unsafe { Region::from_raw_parts(start, 16, owner, false) };
     assert!(!region.write(0, &[2]));
-    assert!(!Region::anonymous(1).copy_to(0, (&region, 0), 1));
+    assert!(!Region::anonymous(1).copy_to(0, &region, 0, 1));
     assert!(region.view_mut(0, 1).is_none());
     assert_eq!(seen(&region, 0, 1), Some(vec![1]));
 }

@@ -8,7 +8,7 @@ use super::super::error::ErrorCode;
 use super::super::layout::{self, ContextId, RECV_WORDS, ToeHead, View, flags, toe_kind as kind};
 use super::{RefuseReason, RestoreReason, ToeId};
 
-/// What the device tells of connections that it runs, on the receive ring of their flow's queue.
+/// What the device reports of connections that it runs (Connection handoff policies §2), on the receive ring of their flow's queue.
 ///
 /// Once `Acked`, `Closed`, `Restored` or a refusal is on the ring, the device reads the memory of which it speaks no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

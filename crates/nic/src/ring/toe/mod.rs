@@ -59,7 +59,7 @@ pub struct ToeOffer {
     pub tcb: Slice,
 }
 
-/// An option that the application has set.
+/// An option that the application has set: Nagle's algorithm (RFC 9293 §3.7.4) or `TCP_CORK`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToeOption {
     /// `TCP_NODELAY`: no Nagle's algorithm.

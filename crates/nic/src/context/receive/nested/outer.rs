@@ -43,7 +43,8 @@ impl<P: Protocol> Outer<P> {
     pub(super) fn give(
         &mut self,
         run: &Run,
-        (at, part): (u32, &Part<'_>),
+        at: u32,
+        part: &Part<'_>,
         bytes: &[u8],
         inside: &mut dyn ReceiveTable,
     ) -> Received {

@@ -47,11 +47,7 @@ fn the_oldest_message_gives_way() {
     let mut open = OpenMessages::<u64, ()>::new();
     let first = SeqNum(u32::MAX - 150);
     for n in 0..5 {
-        assert!(
-            open.miss(&mut pool, (first + 100 * n, 100), (50, 100), None, || Some(
-                0
-            ))
-        );
+        assert!(open.miss(&mut pool, first + 100 * n, 100, 50..100, None, || Some(0)));
     }
     assert!(!open.awaits(first + 50, 50), "the oldest");
     for n in 1..5 {
@@ -69,10 +65,10 @@ fn an_exhausted_pool_refuses_until_memory_comes_back() {
     let mut pool = OpenPool::new(1);
     let mut one = OpenMessages::<u64, ()>::new();
     let mut two = OpenMessages::<u64, ()>::new();
-    assert!(one.miss(&mut pool, (SeqNum(0), 100), (50, 100), None, || Some(0)));
-    assert!(!two.miss(&mut pool, (SeqNum(0), 100), (50, 100), None, || Some(0)));
+    assert!(one.miss(&mut pool, SeqNum(0), 100, 50..100, None, || Some(0)));
+    assert!(!two.miss(&mut pool, SeqNum(0), 100, 50..100, None, || Some(0)));
     one.close(&mut pool, SeqNum(0));
-    assert!(two.miss(&mut pool, (SeqNum(0), 100), (50, 100), None, || Some(0)));
+    assert!(two.miss(&mut pool, SeqNum(0), 100, 50..100, None, || Some(0)));
 }
 
 #[test]
@@ -84,7 +80,7 @@ fn a_late_packet_may_end_one_message_and_begin_in_another() {
     let mut open = OpenMessages::<u64, ()>::new();
     for (n, message) in messages.iter().enumerate() {
         let start = SeqNum(112 * n as u32);
-        assert!(open.miss(&mut pool, (start, 112), (4, 112), None, || Some(n as u64)));
+        assert!(open.miss(&mut pool, start, 112, 4..112, None, || Some(n as u64)));
         engine.start(n as u64, &message[..4]);
         engine.transform(4, (&[0; 108]).into(), (&mut [0; 108]).into());
         assert_eq!(engine.finish(), Integrity::Bad);
@@ -106,7 +102,8 @@ fn a_late_packet_may_end_one_message_and_begin_in_another() {
         let integrity = open.fill(
             &mut pool,
             &mut engine,
-            (seq, &wire[from..to]),
+            seq,
+            &wire[from..to],
             Some((&mut output).into()),
             |snapshot, _, _| assert!(snapshot.is_none()),
         );

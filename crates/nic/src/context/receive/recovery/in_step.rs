@@ -1,5 +1,7 @@
 //! Placing packets by the chain of messages that is known.
 
+use std::ops::Range;
+
 use l5p::{AnyOrder, Integrity, Walker};
 use shared::Output;
 use wire::SeqNum;
@@ -86,7 +88,8 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             let completed = self.open.fill(
                 &mut shared.pool,
                 &mut self.engine,
-                (seq, before),
+                seq,
+                before,
                 output_before,
                 |snapshot, range, at| match snapshot {
                     Some(snapshot) => observer.note(noted, snapshot, range, at),
@@ -186,7 +189,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     /// Bytes are missing between the frontier and a packet: moves the frontier on, up to the next header at most.
     fn leap(&mut self, shared: &mut Shared<L::Message, P>, seq: SeqNum, end: SeqNum) -> Leap {
         if let Some(len) = L::FIXED_LEN {
-            return self.step(shared, (seq, end), len);
+            return self.step(shared, seq..end, len);
         }
         let rest = match self.walker.to_next_header() {
             Some(rest) if 0 < rest && rest <= MAX_MESSAGE => rest,
@@ -223,7 +226,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     fn step(
         &mut self,
         shared: &mut Shared<L::Message, P>,
-        (seq, end): (SeqNum, SeqNum),
+        packet: Range<SeqNum>,
         len: u32,
     ) -> Leap {
         let rest = match self.walker.to_next_header() {
@@ -232,8 +235,8 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             None => return Leap::Beyond,
         };
         let next_header = self.tcpsn + rest;
-        let missing = match seq.after(next_header) {
-            true => next_header.distance_to(seq),
+        let missing = match packet.start.after(next_header) {
+            true => next_header.distance_to(packet.start),
             false => 0,
         };
         if missing > MAX_STEP {
@@ -241,7 +244,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         }
         let whole = missing.div_ceil(len);
         let next_header = next_header + whole * len;
-        if end.at_or_before(next_header) {
+        if packet.end.at_or_before(next_header) {
             return Leap::Ignored;
         }
         self.observer.end();
@@ -265,8 +268,9 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         let engine = &mut self.engine;
         let noted = self.open.miss(
             &mut shared.pool,
-            (self.tcpsn - offset, len),
-            (offset, offset + missing),
+            self.tcpsn - offset,
+            len,
+            offset..offset + missing,
             snapshot,
             || engine.message(offset, len),
         );

@@ -1,5 +1,7 @@
 //! Telling the observer of messages and bytes; and which of these have never been seen.
 
+use std::ops::Range;
+
 use l5p::{AnyOrder, Integrity, MsgState};
 use shared::Output;
 use wire::SeqNum;
@@ -26,7 +28,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             rest = later;
             let in_header = self.walker.message_len().is_none();
             if let Some(snapshot) = self.observer.snapshot().filter(|_| !in_header) {
-                self.note(shared, &snapshot, (self.tcpsn, self.tcpsn + piece as u32));
+                self.note(shared, &snapshot, self.tcpsn..self.tcpsn + piece as u32);
             }
             let (index, offset) = (self.walker.index(), self.walker.offset());
             let walked = match output.take() {
@@ -67,7 +69,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         to: SeqNum,
     ) {
         if let Some(snapshot) = self.observer.snapshot() {
-            self.note(shared, &snapshot, (from, to));
+            self.note(shared, &snapshot, from..to);
         }
     }
 
@@ -99,21 +101,21 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         &mut self,
         shared: &mut Shared<L::Message, P>,
         snapshot: &P::Snapshot,
-        (from, to): (SeqNum, SeqNum),
+        seen: Range<SeqNum>,
     ) {
         let message = self.tcpsn - self.walker.offset();
         if self.tcpsn.at_or_after(self.newest) {
-            let range = (message.distance_to(from), message.distance_to(to));
-            let at = shared.packet.distance_to(from);
+            let range = message.distance_to(seen.start)..message.distance_to(seen.end);
+            let at = shared.packet.distance_to(seen.start);
             self.observer.note(&mut shared.noted, snapshot, range, at);
             return;
         }
-        let parts = self.unseen(from, to);
+        let parts = self.unseen(seen.start, seen.end);
         let noted: u32 = parts.iter().map(|(from, to)| from.distance_to(*to)).sum();
-        shared.noted_less |= noted < from.distance_to(to);
+        shared.noted_less |= noted < seen.start.distance_to(seen.end);
         for (from, to) in parts {
             if from.before(to) {
-                let range = (message.distance_to(from), message.distance_to(to));
+                let range = message.distance_to(from)..message.distance_to(to);
                 let at = shared.packet.distance_to(from);
                 self.observer.note(&mut shared.noted, snapshot, range, at);
             }

@@ -22,7 +22,7 @@ fn slice(offset: u64, len: u32) -> Slice {
 
 fn memory(table: &RrTable, claim: &Claim, from: u32, to: u32) -> Option<Vec<Slice>> {
     let mut parts = Vec::new();
-    let valid = table.memory(claim, (from, to), |part| {
+    let valid = table.memory(claim, from..to, |part| {
         parts.push(part);
         true
     });

@@ -1,0 +1,116 @@
+//! Segments and their headers (RFC 9293 §3.1).
+
+use std::time::Instant;
+
+use wire::SeqNum;
+use wire::tcp::{Flags, Header, Options, SackBlocks};
+
+use crate::time::Time;
+use crate::timer::Timer;
+use crate::{Connection, Transmit};
+
+impl Connection {
+    /// Where the peer takes a segment without payload.
+    pub(crate) fn acceptable_seq(&self) -> SeqNum {
+        let snd = &self.snd;
+        match self.state.is_synchronized() {
+            true => (snd.window).acceptable_seq(snd.una, snd.nxt, self.options.snd_shift),
+            false => snd.nxt,
+        }
+    }
+
+    /// Where a RST goes: behind all that was sent. More than the largest window can't have been, whatever an owner that is gone
+    /// was given to send.
+    pub(crate) fn reset_seq(&self) -> SeqNum {
+        if self.state.is_synchronized() {
+            self.snd.nxt.min(self.snd.una + self.snd.window.largest())
+        } else {
+            self.snd.nxt
+        }
+    }
+
+    /// Brings a segment that was given out before, and is to be sent only now, up to date with what has come meanwhile: what it
+    /// acknowledges, its window and its timestamps (RFC 7323 §3.2: a late one with an old TSval may be taken for an old duplicate).
+    pub fn bring_up_to_date(&mut self, now: Instant, transmit: &mut Transmit) {
+        if !self.state.is_synchronized() {
+            return;
+        }
+        let (seq, flags) = (transmit.header.seq, transmit.header.flags);
+        let sack = transmit.header.options.sack;
+        let now = self.time(now);
+        transmit.header = self.header(now, seq, flags, sack);
+    }
+
+    /// `start..end` of what is outstanding; the last position may be the FIN.
+    pub(crate) fn data_segment(
+        &mut self,
+        now: Time,
+        start: SeqNum,
+        end: SeqNum,
+        retransmit: bool,
+    ) -> Transmit {
+        let fin = end.after(self.snd.write_seq);
+        let payload = start.distance_to(end) - u32::from(fin);
+        let mut flags = Flags::ACK;
+        if fin {
+            flags |= Flags::FIN;
+        }
+        if payload > 0 && (start + payload == self.snd.write_seq) {
+            flags |= Flags::PSH;
+        }
+        self.stats.segments_out += 1;
+        self.stats.bytes_sent += u64::from(payload);
+        let header = self.header(now, start, flags, SackBlocks::EMPTY);
+        Transmit {
+            header,
+            payload,
+            mss: self.snd.mss,
+            retransmit,
+        }
+    }
+
+    pub(crate) fn empty_segment(&mut self, now: Time, seq: SeqNum, sack: SackBlocks) -> Transmit {
+        let header = self.header(now, seq, Flags::ACK, sack);
+        Transmit {
+            header,
+            payload: 0,
+            mss: self.snd.mss,
+            retransmit: false,
+        }
+    }
+
+    fn header(&mut self, now: Time, seq: SeqNum, flags: Flags, sack: SackBlocks) -> Header {
+        let window = self.rcv.window_field(self.options.rcv_shift);
+        self.rcv.note_ack_sent(window, self.options.rcv_shift);
+        self.timers.cancel(Timer::DelayedAck);
+        Header {
+            src_port: self.src_port,
+            dst_port: self.dst_port,
+            seq,
+            ack: self.rcv.nxt,
+            flags,
+            window,
+            options: Options {
+                timestamps: self.options.timestamps.then(|| self.timestamps.option(now)),
+                sack,
+                ..Options::default()
+            },
+        }
+    }
+
+    pub(crate) fn reset_segment(&self, seq: SeqNum) -> Transmit {
+        let header = Header {
+            src_port: self.src_port,
+            dst_port: self.dst_port,
+            seq,
+            flags: Flags::RST,
+            ..Header::default()
+        };
+        Transmit {
+            header,
+            payload: 0,
+            mss: self.snd.mss,
+            retransmit: false,
+        }
+    }
+}
