@@ -170,6 +170,16 @@ counters! {
     tcp_estab_resets = "TcpEstabResets",
     /// TCP connections opened with a SYN cookie.
     tcp_syncookies_recv = "TcpExtSyncookiesRecv",
+    /// Times that memory became short: the level rose from free.
+    tcp_memory_pressures = "TcpExtTCPMemoryPressures",
+    /// Milliseconds that memory was short, up to the last time that it was free again.
+    tcp_memory_pressures_chrono = "TcpExtTCPMemoryPressuresChrono",
+    /// Connections reset because memory was exhausted, or orphans were too many or had too much of it.
+    tcp_abort_on_memory = "TcpExtTCPAbortOnMemory",
+    /// Segments copied to a shorter block when they came, because memory was short.
+    tcp_rcv_collapsed = "TcpExtTCPRcvCollapsed",
+    /// Segments out of order given up because memory was exhausted.
+    ofo_pruned = "TcpExtOfoPruned",
     /// SYNs dropped for lack of memory.
     tcp_listen_drops = "TcpExtListenDrops",
 

@@ -8,7 +8,7 @@ use nic::ring::{HostFunction, SendDescriptor};
 use crate::StackConfig;
 use crate::counters::Counters;
 use crate::driver::{Driver, Frame, Posted, Supply};
-use crate::memory::{MemoryInfo, MemoryLevel, Trimmer};
+use crate::memory::{MemoryInfo, MemoryLevel, QueueLimits, Trimmer};
 use crate::meter::Meter;
 
 /// One function of the NIC, and what everything that is done with it is counted in.
@@ -23,6 +23,10 @@ pub(crate) struct Device {
     pub level: MemoryLevel,
     /// When there was too little to receive into, last.
     pub starved: Option<Instant>,
+    /// What one connection may queue.
+    pub queue_limits: QueueLimits,
+    /// What it may queue while memory is free.
+    send_buffer: u32,
     /// Gives back what is not needed of it.
     trimmer: Trimmer,
 }
@@ -30,12 +34,16 @@ pub(crate) struct Device {
 impl Device {
     /// The function, with its memory registered and its receive buffers posted.
     pub fn new(function: HostFunction, config: &StackConfig) -> Self {
+        let driver = Driver::new(function, config.memory);
+        let level = MemoryLevel::Free;
         Self {
-            driver: Driver::new(function, config.memory),
+            queue_limits: QueueLimits::of(level, driver.arena(), config.send_buffer),
+            send_buffer: config.send_buffer,
+            driver,
             counters: Counters::default(),
             meter: Meter::new(config.meter),
             supply: Supply::Plenty,
-            level: MemoryLevel::Free,
+            level,
             starved: None,
             trimmer: Trimmer::default(),
         }
@@ -46,10 +54,7 @@ impl Device {
         self.driver.refill();
         let arena = self.driver.arena();
         let (limits, usage) = (arena.limits(), arena.usage());
-        // Queues that have all that they may have are as bad as no memory.
-        let queued = usage.queued.saturating_mul(limits.data) / limits.queued().max(1);
-        let used = usage.bytes().max(queued);
-        self.level = self.level.with(used, limits.data);
+        self.level = self.level.with(self.occupied(), limits.data);
         self.supply = match self.level {
             MemoryLevel::Exhausted => Supply::of(limits, &usage),
             MemoryLevel::Free | MemoryLevel::Pressure => Supply::Plenty,
@@ -57,9 +62,18 @@ impl Device {
         if self.level == MemoryLevel::Exhausted {
             self.starved = Some(now);
         }
+        self.queue_limits = QueueLimits::of(self.level, self.driver.arena(), self.send_buffer);
         self.driver.is_short = self.level != MemoryLevel::Free;
         self.trimmer
             .note(usage.bytes() + self.driver.posted_bytes());
+    }
+
+    /// Bytes in use of those for data. Queues that have all that they may have are as bad as no memory.
+    pub fn occupied(&self) -> u64 {
+        let arena = self.driver.arena();
+        let (limits, usage) = (arena.limits(), arena.usage());
+        let queued = usage.queued.saturating_mul(limits.data) / limits.queued().max(1);
+        usage.bytes().max(queued)
     }
 
     /// Gives memory back to the system that has not been needed for a while.

@@ -28,6 +28,19 @@ impl fmt::Display for Holder {
     }
 }
 
+/// A socket's memory in bytes, named as in the `skmem` of `ss -m`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketMemory {
+    /// `r`: blocks that hold what was received and not read, in order or not.
+    pub received: u64,
+    /// `rb`: the receive buffer as it stands.
+    pub receive_buffer: u64,
+    /// `t`: queued and not acknowledged.
+    pub queued: u64,
+    /// `tb`: what may be queued as the path and the stack's memory stand.
+    pub send_buffer: u64,
+}
+
 /// One socket or listener, as `ss -ti` shows it.
 #[derive(Clone, Debug)]
 pub struct SocketInfo {
@@ -47,6 +60,8 @@ pub struct SocketInfo {
     pub receive_queue: usize,
     /// Bytes queued that the peer has not acknowledged; for a listener, its backlog.
     pub send_queue: usize,
+    /// What it has of the stack's memory, and may have.
+    pub memory: SocketMemory,
     /// TCP's own figures; `None` for a listener.
     pub tcp: Option<tcp::ConnectionInfo>,
     /// The TLS session, if there is one.

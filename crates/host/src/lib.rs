@@ -173,7 +173,7 @@ pub use error::{CloseReason, SocketError};
 pub use events::{Event, ListenerId, SocketId};
 pub use events::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
 pub use handoff::{Handoff, HandoffRefused};
-pub use info::{Holder, SocketInfo};
+pub use info::{Holder, SocketInfo, SocketMemory};
 pub use meter::{Component, Meter, read_cycles};
 
 pub use stack::Stack;

@@ -40,6 +40,10 @@ pub struct Config {
     pub syn_retries: u8,
     /// Times a segment's timeout may back off before the connection is given up (R2 of RFC 9293 §3.8.3).
     pub retries: u8,
+    /// The same for an orphan: a connection that its application has let go of ([`detach`](crate::Connection::detach)). Fewer of both counts.
+    pub orphan_retries: u8,
+    /// How long an orphan goes on although its peer acknowledges nothing new.
+    pub orphan_timeout: Duration,
     /// How long a connection rests in TIME-WAIT (2 MSL).
     pub time_wait: Duration,
     /// How long a detached connection waits in FIN-WAIT-2 for the peer's FIN.
@@ -66,6 +70,8 @@ impl Default for Config {
             min_rto: Duration::from_millis(200),
             syn_retries: 6,
             retries: 15,
+            orphan_retries: 8,
+            orphan_timeout: Duration::from_secs(60),
             time_wait: Duration::from_secs(60),
             fin_wait_2: Duration::from_secs(60),
         }

@@ -282,6 +282,8 @@ impl Connection {
             min_rto: span(self.rtt.min_rto()),
             syn_retries: settings.syn_retries,
             retries: settings.retries,
+            orphan_retries: settings.orphan_retries,
+            orphan_timeout: span(settings.orphan_timeout()),
             time_wait: span(settings.time_wait()),
             fin_wait_2: span(settings.fin_wait_2()),
         }

@@ -68,6 +68,11 @@ impl Connection {
         }
     }
 
+    /// Bytes of data that the peer has acknowledged.
+    pub fn bytes_acked(&self) -> u64 {
+        self.stats.bytes_acked
+    }
+
     /// Bytes that may be queued before the send buffer is full.
     pub fn send_space(&self) -> u32 {
         if !self.state.may_send() || self.snd.fin_queued {

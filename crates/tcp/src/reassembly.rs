@@ -104,6 +104,11 @@ impl<T: Chunk> Reassembly<T> {
         self.chunks.len()
     }
 
+    /// The chunks in ascending order.
+    pub fn chunks(&self) -> impl Iterator<Item = &T> + '_ {
+        self.chunks.iter().map(|(_, chunk)| chunk)
+    }
+
     /// The ranges that the chunks make up, in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> + '_ {
         let mut chunks = self.chunks.iter().peekable();

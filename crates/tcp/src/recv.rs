@@ -14,8 +14,8 @@ use crate::{Accepted, Config, Connection, Received, Tcb};
 
 /// Segments acknowledged at once at the start of a connection and after a gap, so that the peer's window grows.
 const QUICK_ACKS: u8 = 16;
-/// The smallest limit of the buffer: any scale can express such a window.
-const LEAST_LIMIT: u32 = 64 << 10;
+/// The smallest limit of the buffer, if the scale can express such a window.
+const LEAST_LIMIT: u32 = 16 << 10;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
@@ -138,12 +138,28 @@ impl Receiver {
 
     /// The buffer is no larger than that, until it grows by what is consumed. What was offered before stays good.
     pub(crate) fn limit_buffer(&mut self, bytes: u32) {
-        let bytes = bytes.max(LEAST_LIMIT);
+        let granule = 1 << shift_for(self.buffer_max);
+        let bytes = bytes.max(LEAST_LIMIT).max(granule * 4);
         if bytes < self.buffer {
             self.buffer = bytes;
             self.share = self.share.min(bytes);
             self.tuning.forget();
         }
+    }
+
+    /// What has come out of order is gone.
+    pub(crate) fn renege(&mut self) -> u32 {
+        let bytes = self.ranges.iter().map(|(from, to)| from.distance_to(to));
+        let bytes = bytes.sum();
+        self.ranges = Ranges::default();
+        bytes
+    }
+
+    /// The buffer that serves what the application consumes, as far as that is known since it was asked last.
+    pub(crate) fn proven(&mut self) -> u32 {
+        let proven = self.tuning.proven(self.mss);
+        self.tuning.forget();
+        proven
     }
 
     /// Bytes in order that the application has not consumed.

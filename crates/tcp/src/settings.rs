@@ -15,11 +15,13 @@ pub(crate) struct Settings {
     pub(crate) nagle: bool,
     pub(crate) syn_retries: u8,
     pub(crate) retries: u8,
+    pub(crate) orphan_retries: u8,
     pub(crate) snd_buf: u32,
     pub(crate) tso_max: u32,
     /// Milliseconds, as are those below.
     delayed_ack: Option<NonZeroU32>,
     user_timeout: Option<NonZeroU32>,
+    orphan_timeout: u32,
     time_wait: u32,
     fin_wait_2: u32,
     pub(crate) keep_alive: Option<Probing>,
@@ -42,6 +44,7 @@ impl Settings {
             nagle: config.nagle,
             syn_retries: config.syn_retries,
             retries: config.retries,
+            orphan_retries: config.orphan_retries.min(config.retries),
             snd_buf: config.snd_buf.min(1 << 30),
             tso_max: config.tso_max.min(65_536),
             delayed_ack: config
@@ -50,6 +53,7 @@ impl Settings {
             user_timeout: config
                 .user_timeout
                 .map(|limit| NonZeroU32::new(millis(limit)).unwrap_or(NonZeroU32::MIN)),
+            orphan_timeout: millis(config.orphan_timeout),
             time_wait: millis(config.time_wait),
             fin_wait_2: millis(config.fin_wait_2),
             keep_alive: config.keep_alive.map(Probing::from),
@@ -65,6 +69,10 @@ impl Settings {
     pub(crate) fn user_timeout(&self) -> Option<Nanos> {
         self.user_timeout
             .map(|millis| u64::from(millis.get()) * MILLISECOND)
+    }
+
+    pub(crate) fn orphan_timeout(&self) -> Nanos {
+        u64::from(self.orphan_timeout) * MILLISECOND
     }
 
     pub(crate) fn time_wait(&self) -> Nanos {

@@ -238,10 +238,21 @@ impl Connection {
         }
     }
 
-    /// The receive buffer, and so the window, is no larger than that, but for 64 KiB, until it grows by what is consumed. What was offered
-    /// before stays good.
+    /// The receive buffer, and so the window, is no larger than that, but for 16 KiB or what the window's scale can say, until it grows by
+    /// what is consumed. What was offered before stays good: the window's right edge never moves left (RFC 9293 §3.8.6.2.1).
     pub fn limit_receive_buffer(&mut self, bytes: u32) {
         self.rcv.limit_buffer(bytes);
+    }
+
+    /// The receive buffer becomes what serves the application as it has read since this was called last, and no larger than `most`.
+    pub fn shrink_receive_buffer(&mut self, most: u32) {
+        let proven = self.rcv.proven();
+        self.rcv.limit_buffer(proven.min(most));
+    }
+
+    /// Gives up what has come out of order, which the peer sends again (RFC 2018 §8). Answers how many bytes it was.
+    pub fn renege(&mut self) -> u32 {
+        self.rcv.renege()
     }
 
     /// Sends a FIN after all queued data (half-close): the peer may go on sending.
@@ -261,16 +272,17 @@ impl Connection {
     }
 
     /// The application reads no more: what comes from now on is answered with RST (RFC 1122 §4.2.2.13), as is what was not
-    /// read yet, and FIN-WAIT-2 ends in time. Call it after `close` when the application has let go of the connection.
+    /// read yet, FIN-WAIT-2 ends in time, and the peer is waited for as the settings say of orphans. Call it after `close` when the application has let go of the connection.
     pub fn detach(&mut self, now: Instant) {
         self.detached = true;
+        let now = self.time(now);
         if self.unread() > 0 && self.state != State::TimeWait {
             self.abort();
         } else if self.state == State::FinWait2 {
-            self.timers.set(
-                Timer::Linger,
-                self.time(now).after(self.settings.fin_wait_2()),
-            );
+            self.timers
+                .set(Timer::Linger, now.after(self.settings.fin_wait_2()));
+        } else {
+            self.limit_orphan(now);
         }
     }
 

@@ -43,27 +43,62 @@ impl Connection {
     /// The RTO, or less if the user timeout ends before it.
     pub(crate) fn retransmission_timeout(&self, now: Time) -> Nanos {
         let rto = self.rtt.rto();
-        match self.settings.user_timeout() {
+        match self.patience() {
             Some(limit) => rto.min(self.snd.progress_at.after(limit).since(now).max(1)),
             None => rto,
         }
     }
 
-    /// RFC 9293 §3.8.3: R2, in time or in tries.
+    /// How long data may go unacknowledged, if that is limited.
+    fn patience(&self) -> Option<Nanos> {
+        let own = self.settings.user_timeout();
+        if !self.detached {
+            return own;
+        }
+        let limit = self.settings.orphan_timeout();
+        Some(own.map_or(limit, |own| own.min(limit)))
+    }
+
+    /// Times that a timeout may back off.
+    fn retries(&self) -> u8 {
+        match self.detached {
+            true => self.settings.orphan_retries,
+            false => self.settings.retries,
+        }
+    }
+
+    /// RFC 9293 §3.8.3: R2, in time or in tries; in both for an orphan.
     fn is_past_user_timeout(&self, now: Time, tries: u8, most: u8) -> bool {
         /// A peer that was heard within this time is alive: two of the longest timeouts.
         const ALIVE: Nanos = 240 * SECOND;
-        // RFC 9293 §3.8.6.1: a peer that keeps its window closed but answers is not given up.
-        if self.snd.window.bytes() == 0
-            && self.state.is_synchronized()
-            && now.since(self.heard_at) < ALIVE
-        {
+        // RFC 9293 §3.8.6.1: a peer that keeps its window closed but answers is not given up. That is about an application that waits.
+        let is_waited_for = self.state.is_synchronized() && !self.detached;
+        if is_waited_for && self.snd.window.bytes() == 0 && now.since(self.heard_at) < ALIVE {
             return false;
         }
-        match self.settings.user_timeout() {
-            Some(limit) => now.since(self.snd.progress_at) >= limit,
-            None => tries >= most,
+        let counts_tries = self.detached || self.settings.user_timeout().is_none();
+        let limit = self.patience();
+        (counts_tries && tries >= most)
+            || limit.is_some_and(|limit| now.since(self.snd.progress_at) >= limit)
+    }
+
+    /// The time of an orphan begins, whatever timer it waits for.
+    pub(crate) fn limit_orphan(&mut self, now: Time) {
+        self.snd.progress_at = now;
+        let most = self.retransmission_timeout(now);
+        for timer in [Timer::Retransmit, Timer::Persist] {
+            if let Some(left) = self.timers.left(timer, now) {
+                self.timers.set(timer, now.after(left.min(most)));
+            }
         }
+    }
+
+    /// The peer of an orphan is given up; should it be there still, it is told.
+    fn give_up(&mut self) {
+        if self.detached && self.state.is_synchronized() {
+            self.snd.reset_at = Some(self.snd.nxt);
+        }
+        self.finish(CloseReason::TimedOut);
     }
 
     fn on_syn_timeout(&mut self, now: Time) {
@@ -83,8 +118,8 @@ impl Connection {
         if self.snd.una == self.snd.nxt {
             return;
         }
-        if self.is_past_user_timeout(now, self.rtt.backoff.tries(), self.settings.retries) {
-            self.finish(CloseReason::TimedOut);
+        if self.is_past_user_timeout(now, self.rtt.backoff.tries(), self.retries()) {
+            self.give_up();
             return;
         }
         self.stats.timeouts += 1;
@@ -99,9 +134,9 @@ impl Connection {
     /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers.
     fn on_persist_timeout(&mut self, now: Time) {
         // RFC 9293 §3.8.6.1 is about an application that waits; without one the connection ends after a while.
-        if self.detached && self.rtt.backoff.tries() >= self.settings.retries {
-            self.snd.reset_at = Some(self.snd.nxt);
-            self.finish(CloseReason::TimedOut);
+        if self.detached && self.is_past_user_timeout(now, self.rtt.backoff.tries(), self.retries())
+        {
+            self.give_up();
             return;
         }
         let silent = match self.settings.user_timeout() {
@@ -119,7 +154,11 @@ impl Connection {
         } else {
             self.snd.due.probe = true;
         }
-        self.timers.set(Timer::Persist, now.after(self.rtt.rto()));
+        let wait = match self.detached {
+            true => self.retransmission_timeout(now),
+            false => self.rtt.rto(),
+        };
+        self.timers.set(Timer::Persist, now.after(wait));
     }
 
     /// RFC 9293 §3.8.4.

@@ -100,6 +100,9 @@ pub struct StackConfig {
     pub record_bytes: u16,
     /// Sockets at most, of all states but TIME_WAIT.
     pub max_sockets: u32,
+    /// Orphans at most: connections that the application has closed and whose peers have not acknowledged everything. Beyond that those
+    /// are reset that have made no progress for longest.
+    pub max_orphans: u32,
     /// Neighbours remembered at most, of each family.
     pub max_neighbours: usize,
     /// Seeds every keyed hash, the ISNs and the SYN cookies. Draw it at random; a simulation fixes it.
@@ -128,6 +131,7 @@ impl Default for StackConfig {
             send_buffer: 16 << 20,
             record_bytes: 16_384,
             max_sockets: 262_144,
+            max_orphans: 16_384,
             max_neighbours: 1024,
             secret: [0; 16],
             accel: Accel::NONE,

@@ -380,6 +380,15 @@ impl Driver {
         block.or_else(|| arena.allocate(self.drawing, len))
     }
 
+    /// Bytes that a write is cut into when the shared block has too few: those of a block.
+    #[inline]
+    pub fn piece_len(&self) -> u32 {
+        match self.is_short {
+            true => SizeClass::Record.bytes(),
+            false => SizeClass::Large.bytes(),
+        }
+    }
+
     /// Bytes that the shared block still has: a write that can be cut anywhere uses them up first.
     #[inline]
     pub fn tail_room(&self) -> u32 {

@@ -101,6 +101,9 @@ pub enum CloseReason {
     /// This side aborted it.
     #[error("connection aborted")]
     Aborted,
+    /// This side aborted it since memory had run out, and the peer or the application had not got on for long.
+    #[error("connection reset for want of memory: it made no progress")]
+    NoMemory,
     /// The TLS session failed on this side; the alert was sent to the peer.
     #[error("TLS record {record} from the peer: {what}; sent alert {alert}")]
     Tls {
@@ -192,7 +195,7 @@ impl CloseReason {
             Self::Refused => ErrorKind::ConnectionRefused,
             Self::TimedOut => ErrorKind::TimedOut,
             Self::Unreachable => ErrorKind::HostUnreachable,
-            Self::Aborted | Self::NicReset => ErrorKind::ConnectionAborted,
+            Self::Aborted | Self::NoMemory | Self::NicReset => ErrorKind::ConnectionAborted,
             Self::Truncated => ErrorKind::UnexpectedEof,
             Self::Tls { .. }
             | Self::Handshake(_)

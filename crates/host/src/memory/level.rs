@@ -64,7 +64,7 @@ pub struct MemoryInfo {
     pub posted: u64,
     /// Those that hold what was received.
     pub received: u64,
-    /// Those that hold what is sent, until it is acknowledged and the NIC has read it.
+    /// Those that hold what is queued, until it is acknowledged and the NIC has read it.
     pub queued: u64,
     /// Those taken for handshakes, control connections and others that [`Purpose::Control`](super::Purpose::Control) names.
     pub control: u64,

@@ -10,6 +10,7 @@ mod blocks;
 mod file_cache;
 mod level;
 mod mapped;
+mod queue_limits;
 mod trimmer;
 
 pub use arena::{Arena, ArenaLayout, ArenaStats, Buffer, LendError, Limits};
@@ -18,6 +19,7 @@ pub use blocks::{Block, BlockPool};
 pub use file_cache::{FileCache, FileCacheStats, FileIdentity};
 pub use level::{MemoryClass, MemoryInfo, MemoryLevel};
 pub use mapped::{MapError, MappedFile};
+pub(crate) use queue_limits::QueueLimits;
 pub(crate) use trimmer::Trimmer;
 
 pub use rings::fault::{GuardError, MAX_GUARDED};

@@ -55,6 +55,7 @@ impl ConnectionOffload {
             socket.tcp.detach(now);
         }
         transport.schedule.mark_ready(id, socket);
+        transport.shortage.note_orphan(now);
         transport.retire_socket(now, id);
         self.handle_transport_events();
         Ok(())

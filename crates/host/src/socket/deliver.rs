@@ -60,7 +60,9 @@ impl Socket {
         if is_short && self.stream.append(data, &payload, status) {
             return;
         }
-        let wasteful = device.level != MemoryLevel::Free && data.len <= payload.class().bytes() / 2;
+        let is_short = device.level != MemoryLevel::Free;
+        let wasteful = is_short && data.len <= payload.class().bytes() / 2;
+        device.counters.tcp_rcv_collapsed += u64::from(wasteful);
         let buffer = if data.len <= COPY_BELOW || wasteful {
             device.driver.arena().shrink(payload)
         } else {

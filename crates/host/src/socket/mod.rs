@@ -4,6 +4,7 @@ mod content;
 mod deliver;
 mod noted;
 mod owner;
+mod progress;
 mod protocols;
 pub(crate) mod quasi;
 mod recv;
@@ -32,7 +33,7 @@ pub(crate) use content::Read;
 pub(crate) use noted::Noted;
 pub(crate) use owner::{OffloadedConnection, Owner, Phase, PostedRequests, Recover};
 pub(crate) use owner::{SplicePart, TeardownPhase};
-pub(crate) use send::LEAST_SEND_BUFFER;
+pub(crate) use progress::Progress;
 pub(crate) use state::{Membership, ReceiveSide, SendSide};
 pub(crate) use table::Sockets;
 
@@ -69,6 +70,8 @@ pub(crate) struct Socket {
     pub record: policy::Record,
     /// What memory it may have when that is short.
     pub memory_class: MemoryClass,
+    /// Where it stood when it had last got on, as far as that was looked at.
+    pub progress: Option<Progress>,
     /// The application protocol that the TLS handshake agreed on.
     pub alpn: Option<Vec<u8>>,
 }
@@ -128,6 +131,7 @@ impl Socket {
             sending: SendSide::Open,
             record: policy::Record::default(),
             memory_class: MemoryClass::default(),
+            progress: None,
             alpn: None,
         }
     }

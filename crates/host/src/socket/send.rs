@@ -10,39 +10,39 @@ use crate::SocketError;
 use crate::device::Device;
 use crate::driver::Payload;
 use crate::layer5::Refused;
-use crate::memory::{MemoryClass, Purpose};
+use crate::memory::{MemoryClass, Purpose, QueueLimits};
 use crate::meter::Component;
 
 /// Bytes copied to one block.
 const MAX_COPY: usize = 65_536;
 
-/// Payload that a send queue holds however slow the path is.
-pub(crate) const LEAST_SEND_BUFFER: u32 = 256 << 10;
-
 impl Socket {
     /// Bytes that the send queue holds at most as the path stands: twice what may be under way, so that the
-    /// application has an acknowledgement's time to write more, and never more than `send_buffer`. A longer queue only
+    /// application has an acknowledgement's time to write more, and never more than the limits have. A longer queue only
     /// makes bytes leave the cache before the NIC reads them.
     #[inline]
-    pub fn send_limit(&self, send_buffer: u32) -> u32 {
+    pub fn send_limit(&self, limits: QueueLimits) -> u32 {
         let tuned = self.tcp.flight_limit().saturating_mul(2);
-        send_buffer.min(tuned.max(LEAST_SEND_BUFFER))
+        limits.most.min(tuned.max(limits.unproven))
     }
 
-    /// What memory is for that is written now. A connection that waits for no acknowledgment is served before those that do.
+    /// What memory is for that is written now. A connection that waits for no acknowledgment is served before those that do, above all when
+    /// it has been sent some before.
     #[inline]
     pub fn purpose(&self) -> Purpose {
+        let waits = !self.send.is_empty();
         match self.memory_class {
-            MemoryClass::Data if !self.send.is_empty() => Purpose::Queued,
+            MemoryClass::Data if waits => Purpose::Queued,
+            MemoryClass::Data if self.tcp.bytes_acked() == 0 => Purpose::First,
             MemoryClass::Data | MemoryClass::Control => Purpose::Control,
         }
     }
 
     /// Bytes that may be queued.
     #[inline]
-    pub fn room(&self, send_buffer: u32) -> u32 {
+    pub fn room(&self, limits: QueueLimits) -> u32 {
         let queued = self.tcp.snd_una().distance_to(self.send.end());
-        self.send_limit(send_buffer)
+        self.send_limit(limits)
             .saturating_sub(queued)
             .min(self.tcp.send_space())
     }
@@ -89,9 +89,11 @@ impl Socket {
         let mut rest = data;
         while !rest.is_empty() {
             let room = device.driver.tail_room();
-            let len = rest
-                .len()
-                .min(if room > 0 { room as usize } else { MAX_COPY });
+            let most = match room {
+                0 => MAX_COPY.min(device.driver.piece_len() as usize),
+                _ => room as usize,
+            };
+            let len = rest.len().min(most);
             let Some(mut buffer) = device.driver.take_tail(len as u32) else {
                 break;
             };

@@ -190,6 +190,20 @@ impl Sockets {
         })
     }
 
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (SocketId, &mut Socket)> {
+        self.slots
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(index, slot)| {
+                let id = SocketId {
+                    index: index as u32,
+                    generation: slot.generation,
+                };
+                slot.socket.as_deref_mut().map(|socket| (id, socket))
+            })
+    }
+
     /// The id of every socket, in the order of the table.
     pub fn ids(&self) -> impl Iterator<Item = SocketId> + '_ {
         (0..self.slots.len() as u32).filter_map(|index| self.id_at(index))

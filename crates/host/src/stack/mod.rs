@@ -59,6 +59,7 @@ impl Stack {
         offload.handle_transport_events();
         progress |= offload.poll_accel(now);
         progress |= offload.poll_handoff(now);
+        progress |= offload.transport.relieve(now);
         progress |= offload.serve(now);
         offload.handle_transport_events();
         let device = &mut offload.transport.device;

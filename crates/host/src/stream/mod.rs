@@ -146,6 +146,13 @@ impl Stream {
         (self.segments.len() + self.gaps.len()) as u32
     }
 
+    /// Bytes of the blocks that hold what is kept; what the NIC has put elsewhere is in none.
+    pub fn block_bytes(&self) -> u64 {
+        let all = self.segments.iter().chain(self.gaps.chunks());
+        let blocks = all.filter_map(Segment::as_buffer);
+        blocks.map(|buffer| u64::from(buffer.class().bytes())).sum()
+    }
+
     /// Whether the first `len` bytes are there and this context has decrypted them all.
     #[inline]
     pub fn is_decrypted(&self, mut len: u32, context: ContextTag) -> bool {
@@ -365,6 +372,11 @@ impl Stream {
             }
         }
         true
+    }
+
+    /// Throws away what is out of order.
+    pub fn clear_out_of_order(&mut self) {
+        self.gaps = Reassembly::new();
     }
 
     /// Throws everything away; answers how many bytes were in order.

@@ -7,7 +7,6 @@ use wire::SeqNum;
 use super::session::Session;
 use crate::driver::Payload;
 use crate::layer5::{Outgoing, Refused};
-use crate::memory::SizeClass;
 
 impl Session {
     /// Writes application data, as much as `space` and memory allow; answers how many bytes of it.
@@ -52,7 +51,7 @@ impl Session {
         let record_len = self.writer.record_len(content_len) as u32;
         let room = match out.driver.tail_room() {
             room if room >= record_len => room,
-            _ => SizeClass::Large.bytes(),
+            _ => out.driver.piece_len(),
         };
         let records = (room / record_len).min(space.div_ceil(record_len));
         let records = records.min((data.len() / content_len) as u32);

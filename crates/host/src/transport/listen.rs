@@ -97,6 +97,8 @@ impl Transport {
         let flow = parsed.flow.reversed();
         let mut socket = Socket::new(connection, flow, next_hop, User::Listener(listener));
         socket.receive = ReceiveSide::Open;
+        let most = self.device.queue_limits.unproven;
+        socket.tcp.limit_receive_buffer(most);
         let id = self.sockets.insert(socket);
         self.demux.insert(&flow, id.index);
         self.mark_ready(id);

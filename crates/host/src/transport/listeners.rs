@@ -9,6 +9,7 @@ use tcp::{AckAction, SynAction};
 use wire::FlowKey;
 use wire::tcp::Header;
 
+use crate::info::SocketMemory;
 use crate::{Holder, ListenerId, SocketId, SocketInfo};
 
 /// Every listener of the stack.
@@ -151,6 +152,7 @@ impl Listeners {
             },
             receive_queue: listening.waiting.len(),
             send_queue: listening.backlog,
+            memory: SocketMemory::default(),
             tcp: None,
             tls: None,
         })

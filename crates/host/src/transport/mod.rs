@@ -13,6 +13,7 @@ mod listeners;
 mod protocols;
 mod schedule;
 mod serve;
+mod shortage;
 mod timers;
 
 use std::collections::VecDeque;
@@ -31,6 +32,7 @@ use crate::socket::{OffloadedConnection, Sockets};
 use crate::{ListenerId, SocketId, StackConfig};
 use demux::Demux;
 use schedule::Schedule;
+use shortage::Shortage;
 
 pub(crate) use deliver::Unmatched;
 pub(crate) use listeners::{Listeners, Listening};
@@ -46,6 +48,7 @@ pub(crate) struct Transport {
     pub demux: Demux,
     pub time_wait: TimeWait,
     pub schedule: Schedule,
+    pub shortage: Shortage,
     isn: Generator,
     port_offset: u32,
     events: VecDeque<TransportEvent>,
@@ -93,6 +96,7 @@ impl Transport {
             demux: Demux::new(secret),
             time_wait: TimeWait::new(now, TIME_WAIT_CAPACITY, time_wait, derive(secret, 1)),
             schedule: Schedule::default(),
+            shortage: Shortage::default(),
             isn: Generator::new(now, derive(secret, 2)),
             port_offset: u32::from_le_bytes([secret[3], secret[7], secret[11], secret[15]]),
             events: VecDeque::new(),
@@ -126,6 +130,8 @@ impl Transport {
             self.link.poll_timeout(),
             self.time_wait.poll_timeout(),
             self.device.trim_timeout(),
+            self.shortage
+                .poll_timeout(self.device.level, self.last_poll),
             has_work.then_some(self.last_poll + wait),
             has_reapable.then_some(self.last_poll + REAP),
         ]

@@ -6,6 +6,7 @@ use super::timers::Timers;
 use crate::SocketId;
 use crate::driver::Unsent;
 use crate::events::{EventKinds, EventQueue, Source};
+use crate::memory::QueueLimits;
 use crate::socket::{Membership, Socket, User};
 
 /// The queues of sockets that something is due for.
@@ -116,8 +117,8 @@ impl Schedule {
         }
     }
 
-    /// Tells the application that it can read or write again, if it waits for that. A send queue holds at most `send_buffer` bytes.
-    pub fn tell_readiness(&mut self, id: SocketId, socket: &mut Socket, send_buffer: u32) {
+    /// Tells the application that it can read or write again, if it waits for that.
+    pub fn tell_readiness(&mut self, id: SocketId, socket: &mut Socket, limits: QueueLimits) {
         let is_held = socket.owner.splice().is_some() || socket.is_handshaking();
         if socket.user != User::Application || is_held {
             return;
@@ -129,8 +130,8 @@ impl Schedule {
         let may_write =
             socket.tcp.state().may_send() && !socket.membership.is_in(Membership::STARVED);
         if socket.awaited.contains(EventKinds::WRITABLE) && may_write {
-            let room = socket.room(send_buffer);
-            if room >= socket.send_limit(send_buffer) / 4 || socket.send.is_empty() {
+            let room = socket.room(limits);
+            if room >= socket.send_limit(limits) / 4 || socket.send.is_empty() {
                 socket.awaited.remove(EventKinds::WRITABLE);
                 self.tell(id, socket, EventKinds::WRITABLE);
             }

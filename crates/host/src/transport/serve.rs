@@ -162,8 +162,8 @@ impl Transport {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let send_buffer = self.config.send_buffer;
-        self.schedule.tell_readiness(id, socket, send_buffer);
+        let limits = self.device.queue_limits;
+        self.schedule.tell_readiness(id, socket, limits);
         // It may set a timer.
         socket.stop_lingering(now);
         let deadline = socket.tcp.poll_timeout();

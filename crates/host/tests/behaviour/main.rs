@@ -16,6 +16,7 @@ mod offload;
 mod pair;
 mod pdus;
 mod plain;
+mod pressure;
 mod psk;
 mod tls;
 mod zero_copy;

@@ -91,6 +91,9 @@ pub struct Socket {
     /// It is one side of a splice.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub spliced: bool,
+    /// What it has of the stack's memory, of a connection.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub skmem: Option<SocketMemory>,
     /// TCP's figures, of a connection.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tcp: Option<TcpFigures>,
@@ -100,6 +103,19 @@ pub struct Socket {
     /// The NVMe queue's figures, on a target.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub nvme: Option<NvmeFigures>,
+}
+
+/// A connection's memory in bytes, named as `ss -m` names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SocketMemory {
+    /// Blocks that hold what was received and not read.
+    pub r: u64,
+    /// The receive buffer as it stands.
+    pub rb: u64,
+    /// Queued and not acknowledged.
+    pub t: u64,
+    /// What may be queued.
+    pub tb: u64,
 }
 
 /// A connection's figures, named as `ss -ti` names them where it has a name.
@@ -185,6 +201,12 @@ impl From<&SocketInfo> for Socket {
             },
             owner: (info.holder != Holder::Host).then(|| info.holder.to_string()),
             spliced: info.spliced.is_some(),
+            skmem: info.tcp.as_ref().map(|_| SocketMemory {
+                r: info.memory.received,
+                rb: info.memory.receive_buffer,
+                t: info.memory.queued,
+                tb: info.memory.send_buffer,
+            }),
             tcp: info.tcp.as_ref().map(TcpFigures::from),
             tls: info.tls.as_ref().map(TlsFigures::from),
             nvme: None,

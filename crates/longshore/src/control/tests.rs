@@ -89,6 +89,7 @@ fn sockets_print_as_ss_does() {
             rto_us: 204_000,
             ..TcpFigures::default()
         }),
+        skmem: None,
         nvme: None,
         owner: Some("nic".into()),
         spliced: true,

@@ -21,6 +21,12 @@ impl Tuning {
         self.round_read = read;
     }
 
+    /// The buffer that lets the peer send on while as much is consumed as in the best round.
+    pub(crate) fn proven(&self, mss: u16) -> u32 {
+        let base = 2 * u64::from(self.space) + 16 * u64::from(mss);
+        u32::try_from(base).unwrap_or(u32::MAX)
+    }
+
     /// What was consumed until now says nothing of the buffer to have.
     pub(crate) fn forget(&mut self) {
         self.space = 0;

@@ -10,6 +10,7 @@ mod link;
 mod listener;
 mod loss;
 mod moving;
+mod orphans;
 mod other_owner;
 mod pair;
 mod payload;

@@ -13,13 +13,24 @@ pub enum Purpose {
     Received,
     /// It is in a send queue, or the device may still read it.
     Queued,
+    /// The same, of a connection that has nothing else in its send queue and whose peer has acknowledged no data yet. Queues leave it something.
+    First,
     /// It has what must go out for others to give memory back: handshakes, answers, control connections, the first bytes behind those that a
     /// peer has acknowledged.
     Control,
 }
 
 impl Purpose {
-    const ALL: [Purpose; 4] = [Self::Posted, Self::Received, Self::Queued, Self::Control];
+    const ALL: [Purpose; 8] = [
+        Self::Posted,
+        Self::Received,
+        Self::Queued,
+        Self::First,
+        Self::Control,
+        Self::Control,
+        Self::Control,
+        Self::Control,
+    ];
 
     /// Where it is in the word of a block's [`Entry`](super::pool::Entry).
     const SHIFT: u32 = 28;
@@ -31,7 +42,7 @@ impl Purpose {
 
     /// What the block with this word is used for.
     pub(super) fn of(word: u32) -> Self {
-        Self::ALL[(word >> Self::SHIFT & 3) as usize]
+        Self::ALL[(word >> Self::SHIFT & 7) as usize]
     }
 
     /// Live parts of the block with this word.
@@ -85,7 +96,7 @@ impl Limits {
 pub struct Usage {
     /// [`Purpose::Received`].
     pub received: u64,
-    /// [`Purpose::Queued`].
+    /// [`Purpose::Queued`] and [`Purpose::First`].
     pub queued: u64,
     /// [`Purpose::Control`].
     pub control: u64,
@@ -102,7 +113,7 @@ impl Usage {
 pub(super) struct Budget {
     pub limits: Limits,
     /// Bytes by purpose; those posted are not counted.
-    used: [AtomicU64; 4],
+    used: [AtomicU64; 5],
 }
 
 impl Budget {
@@ -117,7 +128,7 @@ impl Budget {
         let used = |purpose: Purpose| self.used[purpose as usize].load(Ordering::Relaxed);
         Usage {
             received: used(Purpose::Received),
-            queued: used(Purpose::Queued),
+            queued: used(Purpose::Queued) + used(Purpose::First),
             control: used(Purpose::Control),
         }
     }
@@ -132,6 +143,7 @@ impl Budget {
                 let own = limits.queued().saturating_sub(usage.queued);
                 limits.data.saturating_sub(used).min(own)
             }
+            Purpose::First => limits.data.saturating_sub(used),
             Purpose::Control => limits.bytes().saturating_sub(used),
         }
     }

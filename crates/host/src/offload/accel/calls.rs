@@ -164,11 +164,8 @@ impl ConnectionOffload {
         if !is_owned(quasi) {
             return Some(0);
         }
-        let config = &self.transport.config;
-        let room = config
-            .send_buffer
-            .min(crate::socket::LEAST_SEND_BUFFER)
-            .min(config.tcp.snd_buf);
+        let limits = self.transport.device.queue_limits;
+        let room = limits.unproven.min(self.transport.config.tcp.snd_buf);
         let written = held.written.as_ref().map_or(0, |it| it.len());
         Some((room as usize).saturating_sub(written))
     }

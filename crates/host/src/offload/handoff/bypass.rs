@@ -23,8 +23,8 @@ impl ConnectionOffload {
         let Some(socket) = transport.sockets.get_mut(id) else {
             return true;
         };
-        let send_buffer = transport.config.send_buffer;
-        transport.schedule.tell_readiness(id, socket, send_buffer);
+        let limits = transport.device.queue_limits;
+        transport.schedule.tell_readiness(id, socket, limits);
         if socket.stop_lingering(now) {
             transport.schedule.mark_ready(id, socket);
         }

@@ -1,5 +1,6 @@
 //! Figures of sockets.
 
+use crate::info::SocketMemory;
 use crate::socket::Socket;
 use crate::socket::quasi::Flag;
 use crate::stack::Stack;
@@ -37,6 +38,18 @@ impl Stack {
             remote: socket.flow.dst_addr(),
             receive_queue: socket.stream.len() as usize,
             send_queue: socket.unacknowledged() as usize,
+            memory: SocketMemory {
+                received: socket.stream.block_bytes(),
+                receive_buffer: socket
+                    .tcp
+                    .info(self.offload.transport.last_poll)
+                    .rcv_space
+                    .into(),
+                queued: socket.unacknowledged().into(),
+                send_buffer: socket
+                    .send_limit(self.offload.transport.device.queue_limits)
+                    .into(),
+            },
             tcp: Some(socket.tcp.info(self.offload.transport.last_poll)),
             tls: socket.tls.session().map(tls::Session::info),
         }
@@ -65,6 +78,7 @@ impl Stack {
             remote: flow.dst_addr(),
             receive_queue: held.received.as_ref().map_or(0, |it| it.len()),
             send_queue: held.written.as_ref().map_or(0, |it| it.len()),
+            memory: SocketMemory::default(),
             tcp: Some(connection.info(now)),
             tls: None,
         })

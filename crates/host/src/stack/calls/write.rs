@@ -79,7 +79,7 @@ impl Stack {
         if is_empty {
             return Ok(0);
         }
-        let room = socket.room(transport.config.send_buffer);
+        let room = socket.room(transport.device.queue_limits);
         if room == 0 {
             socket.awaited.add(EventKinds::WRITABLE);
             return Err(SocketError::WouldBlock);
@@ -134,7 +134,7 @@ impl Stack {
         let transport = &self.offload.transport;
         let socket = transport.sockets.get(id);
         let socket = socket.filter(|socket| socket.user == User::Application);
-        let room = socket.map(|socket| socket.room(transport.config.send_buffer));
+        let room = socket.map(|socket| socket.room(transport.device.queue_limits));
         room.unwrap_or(0) as usize
     }
 }

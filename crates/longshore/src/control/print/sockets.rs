@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::control::protocol::{NvmeFigures, Socket, TcpFigures, TlsFigures};
+use crate::control::protocol::{NvmeFigures, Socket, SocketMemory, TcpFigures, TlsFigures};
 
 /// What the fields of `ss` are, for its help.
 pub const FIELDS: &str = "\
@@ -53,9 +53,13 @@ pub fn sockets(sockets: &[Socket]) -> String {
             socket.state, socket.receive_queue, socket.send_queue, socket.local, socket.remote,
         );
         let owner = socket.owner.iter().map(|owner| format!("owner:{owner}"));
-        let held: Vec<String> = owner
-            .chain(socket.spliced.then(|| "spliced".to_owned()))
-            .collect();
+        let held: Vec<String> =
+            owner
+                .chain(socket.spliced.then(|| "spliced".to_owned()))
+                .chain(socket.skmem.map(|SocketMemory { r, rb, t, tb }| {
+                    format!("skmem:(r{r},rb{rb},t{t},tb{tb})")
+                }))
+                .collect();
         let layers = [
             socket.tcp.as_ref().map(|figures| ("tcp", tcp(figures))),
             (!held.is_empty()).then(|| ("", held.join(" "))),

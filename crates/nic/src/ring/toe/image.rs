@@ -301,6 +301,8 @@ fn read_config(image: &TcbBytes, set: impl Fn(u32) -> bool, tcb: &Tcb) -> Result
         retries: image.retries,
         time_wait: spell(image.time_wait_ms),
         fin_wait_2: spell(image.fin_wait2_ms),
+        // The image says nothing of orphans.
+        ..Config::default()
     })
 }
 

@@ -1,0 +1,233 @@
+//! Memory that some hold back must not keep others from theirs.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use host::memory::MemoryLevel;
+use host::{SocketError, SocketId};
+use proptest::prelude::*;
+use sim::Fate;
+use testkit::pattern;
+
+use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts_with, v4};
+
+/// The client's port of a TCP segment over IPv4.
+fn client_port(from: usize, frame: &[u8]) -> Option<u16> {
+    let is_tcp = frame.get(12..14)? == [8, 0] && *frame.get(23)? == 6;
+    let at = if from == CLIENT { 34 } else { 36 };
+    let port = frame.get(at..at + 2)?.try_into().ok()?;
+    is_tcp.then(|| u16::from_be_bytes(port))
+}
+
+type Ports = Rc<RefCell<HashSet<u16>>>;
+
+/// A server with little memory. Segments of some of the client's ports are lost: of those that vanished all, of the others one in ten.
+fn small_server(vanished: &Ports, lossy: &Ports) -> Pair {
+    let mut pair = hosts_with(|at, node| {
+        if at == SERVER {
+            node.stack.memory = 36 << 20;
+        }
+    });
+    let (vanished, lossy) = (Rc::clone(vanished), Rc::clone(lossy));
+    let mut count = 0;
+    pair.decide(move |from, _, frame| {
+        let Some(port) = client_port(from, frame) else {
+            return Fate::Pass;
+        };
+        count += 1;
+        let is_lost = lossy.borrow().contains(&port) && count % 10 == 0;
+        match is_lost || vanished.borrow().contains(&port) {
+            true => Fate::Drop,
+            false => Fate::Pass,
+        }
+    });
+    pair
+}
+
+fn port_of(pair: &mut Pair, client: SocketId) -> u16 {
+    let info = pair.stack(CLIENT).info(client).expect("it is there");
+    info.local.port()
+}
+
+/// Bytes that the server has for what it sends and receives.
+fn data_limit(pair: &mut Pair) -> u64 {
+    let memory = pair.stack(SERVER).memory();
+    (memory.limit - memory.posted) / 4 * 3
+}
+
+#[test]
+fn readers_that_vanish_leave_memory_to_one_that_reads() {
+    let (vanished, lossy) = (Ports::default(), Ports::default());
+    let mut pair = small_server(&vanished, &lossy);
+    let (client, server) = pair.connected(v4);
+    let response = pattern(64 << 10);
+    let serve = |pair: &mut Pair| {
+        let start = pair.now();
+        assert!(pair.transfer(SERVER, server, client, &response) == response);
+        pair.now() - start
+    };
+    let alone = (0..6).map(|_| serve(&mut pair)).min().expect("some");
+    let data = pattern(256 << 10);
+    for _ in 0..1000 {
+        let (theirs, ours) = pair.connected(v4);
+        let port = port_of(&mut pair, theirs);
+        vanished.borrow_mut().insert(port);
+        pair.write(SERVER, ours, &data);
+        pair.close(SERVER, ours);
+    }
+    assert!(pair.stack(SERVER).memory().level > MemoryLevel::Free);
+    let mut slowest = Duration::ZERO;
+    for _ in 0..50 {
+        slowest = slowest.max(serve(&mut pair));
+        pair.run_for(Duration::from_millis(100));
+    }
+    assert!(slowest <= 3 * alone, "{slowest:?} {alone:?}");
+    // Orphans have a quarter, by bytes, which blocks are longer than.
+    let (queued, limit) = (pair.stack(SERVER).memory().queued, data_limit(&mut pair));
+    assert!(queued <= limit / 3, "{queued} of {limit}");
+    assert!(pair.counter(SERVER, "TcpExtTCPAbortOnMemory") > 0);
+    assert_eq!(pair.counter(SERVER, "TcpExtTCPMemoryPressures"), 1);
+    pair.run_for(Duration::from_secs(62));
+    let memory = pair.stack(SERVER).memory();
+    assert!(
+        memory.queued < 256 << 10 && memory.level == MemoryLevel::Free,
+        "{memory:?}"
+    );
+    let left = pair
+        .stack(SERVER)
+        .sockets()
+        .filter(|info| info.id.is_some());
+    assert_eq!(left.count(), 1);
+}
+
+/// Connections that were not closed are given up too, when memory is exhausted and they have not got on for long.
+#[test]
+fn open_connections_without_progress_are_given_up_when_memory_is_exhausted() {
+    let (vanished, lossy) = (Ports::default(), Ports::default());
+    let mut pair = small_server(&vanished, &lossy);
+    let (client, server) = pair.connected(v4);
+    let data = pattern(64 << 10);
+    let mut open = Vec::new();
+    for _ in 0..1000 {
+        let (theirs, ours) = pair.connected(v4);
+        let port = port_of(&mut pair, theirs);
+        vanished.borrow_mut().insert(port);
+        pair.write(SERVER, ours, &data);
+        open.push(ours);
+    }
+    assert_eq!(pair.stack(SERVER).memory().level, MemoryLevel::Exhausted);
+    for _ in 0..30 {
+        assert!(pair.transfer(SERVER, server, client, &data) == data);
+        pair.run_for(Duration::from_millis(500));
+    }
+    assert!(pair.stack(SERVER).memory().level < MemoryLevel::Exhausted);
+    let now = pair.now();
+    let is_reset = |id: &&SocketId| {
+        let written = pair.stack(SERVER).write(now, **id, b"x");
+        matches!(
+            written,
+            Err(SocketError::Closed(host::CloseReason::NoMemory))
+        )
+    };
+    let reset = open.iter().filter(is_reset).count();
+    // No more than it takes.
+    assert!((1..open.len() / 2).contains(&reset), "{reset}");
+}
+
+/// A client, by how it reads.
+#[derive(Clone, Copy, Debug)]
+enum Reader {
+    Fast,
+    Lossy,
+    /// So many bytes each 5 ms.
+    Slow(usize),
+    Vanished,
+}
+
+fn reader() -> impl Strategy<Value = Reader> {
+    prop_oneof![
+        Just(Reader::Fast),
+        Just(Reader::Lossy),
+        (500usize..20_000).prop_map(Reader::Slow),
+        Just(Reader::Vanished),
+        Just(Reader::Vanished),
+    ]
+}
+
+struct Download {
+    reader: Reader,
+    ends: (SocketId, SocketId),
+    data: Vec<u8>,
+    written: usize,
+    received: Vec<u8>,
+}
+
+impl Download {
+    fn is_done(&self) -> bool {
+        matches!(self.reader, Reader::Vanished) || self.received.len() == self.data.len()
+    }
+
+    fn go_on(&mut self, pair: &mut Pair) {
+        let now = pair.now();
+        let written = pair
+            .stack(SERVER)
+            .write(now, self.ends.1, &self.data[self.written..]);
+        match written {
+            Ok(bytes) => self.written += bytes,
+            Err(SocketError::WouldBlock) => {}
+            Err(error) => assert!(
+                matches!(self.reader, Reader::Vanished),
+                "{:?}: {error}",
+                self.reader
+            ),
+        }
+        let most = match self.reader {
+            Reader::Fast | Reader::Lossy => 64 << 10,
+            Reader::Slow(bytes) => bytes,
+            Reader::Vanished => return,
+        };
+        let mut buffer = vec![0; most];
+        if let Ok(bytes) = pair.stack(CLIENT).read(now, self.ends.0, &mut buffer) {
+            self.received.extend_from_slice(&buffer[..bytes]);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn readers_that_read_are_served_whoever_else_there_is(
+        readers in prop::collection::vec((reader(), 20_000usize..400_000), 60..160),
+    ) {
+        let (vanished, lossy) = (Ports::default(), Ports::default());
+        let mut pair = small_server(&vanished, &lossy);
+        let mut downloads = Vec::new();
+        for (reader, len) in readers {
+            let ends = pair.connected(v4);
+            let port = port_of(&mut pair, ends.0);
+            match reader {
+                Reader::Vanished => vanished.borrow_mut().insert(port),
+                Reader::Lossy => lossy.borrow_mut().insert(port),
+                Reader::Fast | Reader::Slow(_) => false,
+            };
+            let data = pattern(len);
+            downloads.push(Download { reader, ends, data, written: 0, received: Vec::new() });
+        }
+        let end = pair.now() + Duration::from_secs(120);
+        while !downloads.iter().all(Download::is_done) {
+            for download in downloads.iter_mut().filter(|it| it.written < it.data.len() || !it.is_done()) {
+                download.go_on(&mut pair);
+            }
+            pair.run_for(Duration::from_millis(5));
+            let lacking = || downloads.iter().filter(|it| !it.is_done()).map(|it| it.reader).collect::<Vec<_>>();
+            prop_assert!(pair.now() < end, "{:?} {:?}", lacking(), pair.stack(SERVER).memory());
+        }
+        for download in &downloads {
+            let is_right = download.received[..] == download.data[..download.received.len()];
+            prop_assert!(is_right, "{:?}", download.reader);
+        }
+    }
+}
