@@ -79,7 +79,7 @@ impl RecvConsumer {
     }
 
     /// The connection on the device that a descriptor behind the next one speaks of, if it is known to be there and is
-    /// [`ToeEvent::Delivered`]: its packet lies between the two. A host prefetches that connection's memory by it.
+    /// [`ToeEvent::Delivered`](super::toe::ToeEvent::Delivered): its packet lies between the two. A host prefetches that connection's memory by it.
     #[inline]
     pub fn delivered_ahead(&self) -> Option<ToeId> {
         const AHEAD: u32 = 2;
