@@ -110,6 +110,7 @@ impl BadDescriptor {
 }
 
 /// Words of the slot that the descriptor has, by its first eight.
+#[inline]
 pub(super) fn words_in_use(
     form: &Form,
     head: layout::Head,
@@ -135,6 +136,7 @@ pub(super) fn words_in_use(
 }
 
 /// The command without its slices.
+#[inline]
 pub(super) fn decode(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Command, ErrorCode> {
     let has = |flag: u8| head.flags & flag != 0;
     Ok(match head.opcode {
@@ -230,6 +232,7 @@ fn recover(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Recover, Err
 }
 
 /// What a descriptor says of its slices' length must be what they add up to.
+#[inline]
 pub(super) fn check_lengths(
     command: &Command,
     words: &[u64; SLOT_WORDS],
