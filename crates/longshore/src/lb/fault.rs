@@ -28,6 +28,7 @@ impl Fault {
     pub fn is_ours(&self, stack: &Stack, since: Instant) -> bool {
         match self {
             Fault::Unreachable(error) => error.is_shortage(),
+            Fault::Closed(CloseReason::NoMemory) => true,
             Fault::ConnectTimeout(_)
             | Fault::ResponseTimeout(_)
             | Fault::Closed(CloseReason::TimedOut | CloseReason::Unreachable) => {
