@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | free | are accepted | are served |
 //! | pressure | one for each that ends, and one every 10 ms; the others wait at the listener | are served |
-//! | exhausted | wait at the listener | get 503 with `Retry-After` |
+//! | exhausted | wait at the listener | get 503 with `Retry-After`, once that has lasted for a second |
 
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ use crate::log::LIMITED;
 
 /// Under pressure one connection is accepted so often, so that those that stay can't shut the others out.
 const PACE: Duration = Duration::from_millis(10);
+/// So long the stack has to take memory back from those that make no progress: until then the reserves serve requests.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// How the level has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub struct Admission {
     places: u32,
     /// Under pressure, when one is accepted without a place.
     next: Option<Instant>,
+    /// Since when memory has been exhausted.
+    exhausted: Option<Instant>,
 }
 
 impl Admission {
@@ -46,6 +50,7 @@ impl Admission {
         self.level = level;
         self.places = 0;
         self.next = (self.level == MemoryLevel::Pressure).then(|| now + PACE);
+        self.exhausted = (self.level == MemoryLevel::Exhausted).then_some(now);
         self.log();
         Some(change)
     }
@@ -93,8 +98,9 @@ impl Admission {
     }
 
     /// New requests are refused.
-    pub fn is_exhausted(&self) -> bool {
-        self.level == MemoryLevel::Exhausted
+    pub fn sheds(&self, now: Instant) -> bool {
+        let since = self.exhausted;
+        since.is_some_and(|since| now.duration_since(since) >= GRACE)
     }
 
     /// When a connection that waits may be accepted although none has ended.
@@ -143,9 +149,10 @@ mod tests {
         let (mut admission, now) = (Admission::default(), Instant::now());
         look(&mut admission, now, MemoryLevel::Exhausted);
         admission.ended();
-        assert!(!admission.may_accept(now + PACE) && admission.is_exhausted());
+        assert!(!admission.may_accept(now + GRACE));
+        assert!(!admission.sheds(now) && admission.sheds(now + GRACE));
         assert_eq!(admission.poll_timeout(), None);
         look(&mut admission, now, MemoryLevel::Free);
-        assert!(admission.may_accept(now) && !admission.is_exhausted());
+        assert!(admission.may_accept(now) && !admission.sheds(now + GRACE));
     }
 }

@@ -50,7 +50,7 @@ impl Parts {
             woken: &mut self.woken,
             splices: &mut self.splices,
             can_splice: self.can_splice,
-            is_exhausted: self.admission.is_exhausted(),
+            sheds: self.admission.sheds(now),
             is_stopping: self.ends.is_some(),
         }
     }

@@ -250,7 +250,7 @@ impl Server {
             store: &self.store,
             files: &mut self.files,
             rules: &self.rules,
-            is_exhausted: self.admission.is_exhausted(),
+            sheds: self.admission.sheds(now),
             counters: &mut self.counters,
             scratch: &mut self.scratch,
         };

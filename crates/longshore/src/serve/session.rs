@@ -33,8 +33,8 @@ pub(super) struct Shared<'a> {
     pub(super) store: &'a Store,
     pub(super) files: &'a mut Files,
     pub(super) rules: &'a Rules,
-    /// The stack has no memory for new requests.
-    pub(super) is_exhausted: bool,
+    /// New requests are refused for want of memory.
+    pub(super) sheds: bool,
     pub(super) counters: &'a mut ServeCounters,
     /// Scratch for what is read.
     pub(super) scratch: &'a mut Vec<u8>,
@@ -233,7 +233,7 @@ impl Session {
 
     fn serve(&mut self, request: &Request, shared: &mut Shared<'_>) {
         let now = SystemTime::now();
-        if shared.is_exhausted {
+        if shared.sheds {
             shared.counters.requests_shed += 1;
             let response = http::refuse(Status::UNAVAILABLE, request, now);
             return self.begin(response, None, shared);

@@ -166,6 +166,7 @@ fn without_memory_new_requests_are_refused_and_new_connections_wait() {
     let answer = String::from_utf8(rig.read(kept, 4096).unwrap()).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let held = hold_memory(&mut rig, MemoryLevel::Exhausted);
+    rig.run_for(Duration::from_secs(1));
     let now = rig.world.now();
     rig.world.stack(1).write(now, kept, short).unwrap();
     rig.client(short);

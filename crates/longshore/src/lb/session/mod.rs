@@ -63,8 +63,8 @@ pub struct Shared<'a> {
     pub splices: &'a mut Vec<Option<(SpliceHandle, SessionKey)>>,
     /// The stack splices.
     pub can_splice: bool,
-    /// The stack has no memory for new requests.
-    pub is_exhausted: bool,
+    /// New requests are refused for want of memory.
+    pub sheds: bool,
     /// No new requests: the process is to end.
     pub is_stopping: bool,
 }

@@ -54,7 +54,7 @@ impl Session {
     fn handle_request(&mut self, start: usize, end: usize, sh: &mut Shared<'_>) -> Step {
         sh.counters.requests += 1;
         match self.understand(start, end, sh) {
-            Ok(()) if sh.is_exhausted => {
+            Ok(()) if sh.sheds => {
                 self.client.inbox.consume(end);
                 sh.counters.requests_shed += 1;
                 self.give_up(Status::UNAVAILABLE, sh)

@@ -61,8 +61,11 @@ fn without_memory_new_requests_are_refused_and_new_connections_wait() {
     rig.answers(kept, 1);
     rig.hold_memory(MemoryLevel::Exhausted);
     rig.clients[kept].out.extend_from_slice(GET.as_bytes());
+    assert_eq!(rig.answers(kept, 2)[1].status, 200, "the reserves serve it");
+    rig.run_for(Duration::from_secs(1));
+    rig.clients[kept].out.extend_from_slice(GET.as_bytes());
     let new = rig.client(80, GET);
-    let answer = rig.answers(kept, 2).remove(1);
+    let answer = rig.answers(kept, 3).remove(2);
     assert_eq!((answer.status, answer.keep_alive), (503, true));
     let text = String::from_utf8_lossy(&rig.clients[kept].input);
     assert!(text.contains("\r\nRetry-After: 1\r\n"), "{text}");
@@ -70,6 +73,6 @@ fn without_memory_new_requests_are_refused_and_new_connections_wait() {
     assert!(rig.clients[new].input.is_empty());
     rig.release_memory();
     rig.clients[kept].out.extend_from_slice(GET.as_bytes());
-    assert_eq!(rig.answers(kept, 3)[2].status, 200);
+    assert_eq!(rig.answers(kept, 4)[3].status, 200);
     assert_eq!(rig.answers(new, 1)[0].status, 200);
 }
