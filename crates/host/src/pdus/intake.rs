@@ -24,6 +24,8 @@ pub(crate) struct Intake<'a, P: PduProtocol> {
     pub sink: &'a mut dyn PduSink<P>,
     /// PDUs that have ended.
     pub ended: usize,
+    /// Data was taken of the PDU in progress.
+    has_part: bool,
     pub counts: Counts,
     pub stopped: Option<Stopped<P::Error>>,
 }
@@ -80,8 +82,16 @@ impl<'a, P: PduProtocol> Intake<'a, P> {
             receiving,
             sink,
             ended: 0,
+            has_part: false,
             counts: Counts::default(),
             stopped: None,
+        }
+    }
+
+    /// Nothing more is taken by this call.
+    pub fn finish(&mut self) {
+        if self.has_part && self.stopped.is_none() {
+            self.sink.part();
         }
     }
 
@@ -135,7 +145,10 @@ impl<'a, P: PduProtocol> Intake<'a, P> {
                 Next::Data(range) => {
                     let most = most.min(range.end - range.start).min(segment.len());
                     match self.take_data(segment, most, checked, regions) {
-                        Some(taken) => taken,
+                        Some(taken) => {
+                            self.has_part = true;
+                            taken
+                        }
                         None => {
                             self.stopped = Some(Stopped::MemoryGone);
                             break;
@@ -207,6 +220,7 @@ impl<'a, P: PduProtocol> Intake<'a, P> {
     }
 
     fn act(&mut self, event: Event<P::Pdu>, regions: &InUse) -> Result<(), Stopped<P::Error>> {
+        self.has_part = false;
         match event {
             Event::Header(pdu) => {
                 let header = self.framed.reader.latest();

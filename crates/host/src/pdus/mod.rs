@@ -137,6 +137,10 @@ pub trait PduSink<P: PduProtocol> {
     /// What makes the connection end: the peer is told of it if the protocol has a PDU for that.
     fn header(&mut self, pdu: &P::Pdu) -> Result<Destination<'_>, P::Error>;
 
+    /// Some data of the PDU whose header came last has been taken in, and the PDU has not ended. One call says it of all
+    /// that one call of [`Stack::receive_pdus`](crate::Stack::receive_pdus) took.
+    fn part(&mut self) {}
+
     /// The data of the PDU whose header came last is all there; with [`Destination::Inline`] here it is.
     ///
     /// # Errors

@@ -10,6 +10,9 @@ use wire::nvme::command::{Io, Status};
 use crate::nvme_target::{PORT, Setup, World, blocks, shared_key};
 use crate::pair::{CLIENT, SERVER, v4};
 use host::Offload;
+use host::nvme::PduOffload;
+use sim::Fate;
+use sim::storage::SharedKey;
 use testkit::pattern;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -82,6 +85,91 @@ fn a_host_that_sends_no_data_for_r2ts_loses_its_queues_and_its_memory() {
     assert_eq!(world.target.counters().r2t_expired, 4);
     let (status, _) = world.read(5, 4096);
     assert_eq!(status, Status::SUCCESS);
+}
+
+/// A target that waits a second for data, and how its NIC and TLS take that.
+fn impatient(offload: PduOffload, tls: Option<(SharedKey, Offload)>) -> World {
+    let mut world = World::new(Setup {
+        offload,
+        tls,
+        queues: 1,
+        limits: Limits {
+            r2t: SECOND,
+            ..Limits::default()
+        },
+        ..Setup::default()
+    });
+    world.ready();
+    world
+}
+
+/// All ways that data can take into the target's memory.
+fn impatient_targets() -> Vec<World> {
+    let mut worlds = vec![
+        impatient(PduOffload::NONE, None),
+        impatient(PduOffload::ALL, None),
+    ];
+    for (offload, of_tls) in [
+        (PduOffload::NONE, Offload::None),
+        (PduOffload::ALL, Offload::Both),
+    ] {
+        if let Some(key) = shared_key() {
+            worlds.push(impatient(offload, Some((key, of_tls))));
+        }
+    }
+    worlds
+}
+
+/// Whether it is of the host that writes, and full of data.
+fn is_data(from: usize, frame: &[u8]) -> bool {
+    from == CLIENT && frame.len() > 1000
+}
+
+#[test]
+fn a_host_whose_data_comes_slowly_keeps_its_queue() {
+    for mut world in impatient_targets() {
+        // A PDU of 128 KiB is more than the host sends in three round trips.
+        let begin = world.pair.now();
+        world
+            .pair
+            .decide(|from, _, frame| match is_data(from, frame) {
+                true => Fate::Late(400 * Duration::from_millis(1)),
+                false => Fate::Pass,
+            });
+        let len = 128 << 10;
+        for at in 0..2 {
+            let blocks = blocks(at * 32, len as usize);
+            world.submit(Io::Write { blocks, fua: false }, 0, len);
+        }
+        world.wait(2);
+        assert!(
+            world
+                .completions
+                .iter()
+                .all(|done| done.status.is_success())
+        );
+        assert!(world.pair.now() - begin > 2 * SECOND);
+        assert_eq!(world.target.counters().r2t_expired, 0);
+    }
+}
+
+#[test]
+fn a_host_that_sends_the_header_of_its_data_alone_loses_its_queue() {
+    for mut world in impatient_targets() {
+        let mut first = true;
+        world.pair.decide(move |from, _, frame| {
+            match is_data(from, frame) && !std::mem::take(&mut first) {
+                true => Fate::Drop,
+                false => Fate::Pass,
+            }
+        });
+        let len = 128 << 10;
+        let blocks = blocks(0, len as usize);
+        world.submit(Io::Write { blocks, fua: false }, 0, len);
+        let is_cut = |world: &mut World| world.target.counters().r2t_expired == 1;
+        assert!(world.run_until(5 * SECOND, is_cut));
+        assert!(world.run_until(SECOND, |world| world.target.memory().0 == 0));
+    }
 }
 
 #[test]

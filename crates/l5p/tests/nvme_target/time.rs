@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use l5p::nvme::target::CloseReason;
 use wire::nvme::command::{Admin, Blocks, DataPointer, Io, Status};
+use wire::nvme::{H2CData, Pdu};
 
 use super::rig::*;
 
@@ -129,4 +130,51 @@ fn a_host_must_send_data_for_some_r2t_in_time() {
     assert_eq!(rig.closed, [(io, CloseReason::R2t)]);
     assert!(rig.buffers.is_empty());
     assert_eq!(rig.target.counters().r2t_expired, 1);
+}
+
+#[test]
+fn it_is_data_and_not_its_header_that_answers_an_r2t() {
+    let len = 64 << 10;
+    let write = |rig: &mut Rig, io, cid| {
+        let blocks = Blocks {
+            start: 0,
+            count: 128,
+        };
+        let write = Io::Write { blocks, fua: false };
+        let pointer = DataPointer::Transport { len };
+        rig.command(io, write.entry(cid, 1).with_data(pointer), &[]);
+        let r2t = rig.r2t(io);
+        Pdu::H2CData(H2CData {
+            cccid: r2t.cccid,
+            ttag: r2t.ttag,
+            data_offset: 0,
+            data_len: len,
+            last: true,
+        })
+    };
+    let mut rig = Rig::new();
+    let (io, _) = rig.queue();
+    // One PDU may take long, and keeps the time of the R2T behind it from running out.
+    let [slow, next] = [1, 2].map(|cid| write(&mut rig, io, cid));
+    for pdu in [slow, next] {
+        assert!(rig.target.handle_pdu(rig.now, io, &pdu).is_ok());
+        for _ in 0..5 {
+            rig.wait(20 * SECOND);
+            rig.target.handle_data(rig.now, io);
+        }
+        rig.target.handle_pdu_end(rig.now, io, true, &[]);
+        rig.act();
+        assert!(rig.reply(io).0.status.is_success());
+    }
+    rig.wait(100 * SECOND);
+    assert_eq!(rig.closed, []);
+    // The last header without its data is no answer.
+    let silent = write(&mut rig, io, 3);
+    rig.wait(20 * SECOND);
+    assert!(rig.target.handle_pdu(rig.now, io, &silent).is_ok());
+    rig.wait(9 * SECOND);
+    assert_eq!(rig.closed, []);
+    rig.wait(SECOND);
+    assert_eq!(rig.closed, [(io, CloseReason::R2t)]);
+    assert!(rig.buffers.is_empty());
 }

@@ -35,6 +35,10 @@ impl PduSink<Framing> for Sink<'_> {
         Ok(Destination::Slices(self.slice.as_slice()))
     }
 
+    fn part(&mut self) {
+        self.machine.handle_data(self.now, self.connection);
+    }
+
     fn end(&mut self, digest: DataDigest, data: &[u8]) -> Result<(), FatalError> {
         let intact = digest == DataDigest::Good;
         self.machine

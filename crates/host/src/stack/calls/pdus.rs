@@ -258,6 +258,7 @@ impl Stack {
                 }
             }
         }
+        intake.finish();
         let received = Received {
             ended: intake.ended,
             stopped: intake.stopped,

@@ -192,14 +192,12 @@ impl Target {
     /// Takes in the header of data that an R2T asked for (NVMe/TCP 1.0 §3.6.2.8).
     pub(super) fn host_data(
         &mut self,
-        now: Instant,
         id: ConnectionId,
         data: &H2CData,
     ) -> Result<Place, FatalError> {
         const CCCID: u32 = 8;
         const TTAG: u32 = 10;
         let most = self.config.limits.h2c_data;
-        let next = now + self.config.limits.r2t;
         let connection = self.open_mut(id).expect("it is open");
         let Some(command) = connection.command_mut(data.ttag) else {
             return Err(FatalError::field(TTAG));
@@ -214,8 +212,10 @@ impl Target {
             return Err(FatalError::of(FatalErrorStatus::LIMIT_EXCEEDED));
         }
         transfer.data(data)?;
-        connection.data_came(data.last, next);
-        connection.incoming = Incoming::Transfer(data.ttag);
+        connection.incoming = Incoming::Transfer {
+            slot: data.ttag,
+            is_last: data.last,
+        };
         Ok(Place::Command {
             command: CommandRef {
                 connection: id,
@@ -224,6 +224,17 @@ impl Target {
             offset: data.data_offset,
             len: data.data_len,
         })
+    }
+
+    /// Some data has come of the PDU whose header was last taken in, and more of it is to come: what lets a host take
+    /// longer for one PDU than [`Limits::r2t`](super::Limits::r2t).
+    pub fn handle_data(&mut self, now: Instant, id: ConnectionId) {
+        let next = now + self.config.limits.r2t;
+        if let Some(connection) = self.open_mut(id)
+            && matches!(connection.incoming, Incoming::Transfer { .. })
+        {
+            connection.data_came(false, next);
+        }
     }
 
     /// All data of an H2CData has come.

@@ -134,7 +134,7 @@ pub struct Limits {
     pub r2t_data: u32,
     /// How long a connection may take until it is a queue.
     pub handshake: Duration,
-    /// How long a host that was sent an R2T may take to send data for any.
+    /// How long a host that was sent R2Ts may send no data for any.
     pub r2t: Duration,
 }
 

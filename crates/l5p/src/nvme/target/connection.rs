@@ -100,8 +100,11 @@ pub(super) enum Incoming {
     Nothing,
     /// A command's capsule.
     Capsule(u16),
-    /// A command's R2T.
-    Transfer(u16),
+    /// A command's R2T. `is_last`: it asked for nothing behind this data.
+    Transfer {
+        slot: u16,
+        is_last: bool,
+    },
     /// No store.
     Discarded,
 }
@@ -150,9 +153,9 @@ impl Connection {
         self.r2ts.deadline.get_or_insert(deadline);
     }
 
-    /// Data came for an R2T, all that it asked for if `is_last`. Further data must come by `deadline`.
-    pub(super) fn data_came(&mut self, is_last: bool, deadline: Instant) {
-        self.r2ts.count -= u32::from(is_last);
+    /// Data came for an R2T, and `ended` says whether that was all it asked for. Further data must come by `deadline`.
+    pub(super) fn data_came(&mut self, ended: bool, deadline: Instant) {
+        self.r2ts.count -= u32::from(ended);
         self.r2ts.deadline = (self.r2ts.count > 0).then_some(deadline);
     }
 

@@ -113,7 +113,7 @@ impl Target {
         let place = match pdu {
             Pdu::ICReq(request) => self.open(id, request),
             Pdu::CapsuleCmd(capsule) => self.capsule(now, id, capsule),
-            Pdu::H2CData(data) => self.host_data(now, id, data),
+            Pdu::H2CData(data) => self.host_data(id, data),
             Pdu::H2CTermReq(request) => {
                 self.close(id, CloseReason::HostTerminated(request.error));
                 Ok(Place::Discard)
@@ -130,17 +130,21 @@ impl Target {
     /// All of the PDU has come whose header was last taken in. `intact`: its data digest was right, or it has no data digest.
     /// `inline`: the data, where [`Place::Inline`] was answered. A PDU without data needs no such call.
     pub fn handle_pdu_end(&mut self, now: Instant, id: ConnectionId, intact: bool, inline: &[u8]) {
+        let next = now + self.config.limits.r2t;
         let Some(connection) = self.open_mut(id) else {
             return;
         };
         let incoming = std::mem::replace(&mut connection.incoming, Incoming::Nothing);
+        if let Incoming::Transfer { is_last, .. } = incoming {
+            connection.data_came(is_last, next);
+        }
         if !intact && incoming != Incoming::Nothing {
             self.counters.digest_errors += 1;
         }
         match incoming {
             Incoming::Nothing | Incoming::Discarded => {}
             Incoming::Capsule(slot) => self.capsule_end(now, id, slot, intact, inline),
-            Incoming::Transfer(slot) => self.transfer_end(id, slot, intact),
+            Incoming::Transfer { slot, .. } => self.transfer_end(id, slot, intact),
         }
     }
 

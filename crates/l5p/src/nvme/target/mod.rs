@@ -6,7 +6,8 @@
 //! # How to drive it
 //! 1. [`Target::accept`] for each TCP connection, [`Target::handle_closed`] when one is gone.
 //! 2. For each PDU that came: [`Target::handle_pdu`] with its header, which must have been checked against the framing of the
-//!    connection, then [`Target::handle_pdu_end`] when all of it is there. Data goes where the answered [`Place`] says.
+//!    connection, then [`Target::handle_pdu_end`] when all of it is there, and [`Target::handle_data`] when a part is. Data goes
+//!    where the answered [`Place`] says.
 //! 3. [`Target::poll_action`] until it gives `None`: memory to find ([`Target::handle_buffer`]), stores to put to work
 //!    ([`Target::handle_stored`]), memory that is free again, connections to close. All of it may be answered in any order.
 //! 4. [`Target::peek_pdu`] and [`Target::pdu_sent`] for each connection, as long as it takes more. Behind the ICResp the
