@@ -1,6 +1,6 @@
 //! What a connection says of itself.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::SeqNum;
 
@@ -53,6 +53,11 @@ impl Connection {
     /// Next position expected from the peer.
     pub fn rcv_nxt(&self) -> SeqNum {
         self.rcv.nxt
+    }
+
+    /// The retransmission timeout (RFC 6298 §2) as if it had not backed off.
+    pub fn base_rto(&self) -> Duration {
+        Duration::from_nanos(self.rtt.base_rto())
     }
 
     /// Payload bytes per packet that we send.

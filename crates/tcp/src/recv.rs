@@ -14,8 +14,9 @@ use crate::{Accepted, Config, Connection, Received, Tcb};
 
 /// Segments acknowledged at once at the start of a connection and after a gap, so that the peer's window grows.
 const QUICK_ACKS: u8 = 16;
-/// The smallest limit of the buffer, if the scale can express such a window.
-const LEAST_LIMIT: u32 = 16 << 10;
+/// The smallest limit of the buffer, if the scale can express such a window: a TLS record of the longest kind (RFC 8446 §5.2), which is
+/// consumed as a whole, and a packet.
+const LEAST_LIMIT: u32 = 32 << 10;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
@@ -155,11 +156,9 @@ impl Receiver {
         bytes
     }
 
-    /// The buffer that serves what the application consumes, as far as that is known since it was asked last.
-    pub(crate) fn proven(&mut self) -> u32 {
-        let proven = self.tuning.proven(self.mss);
-        self.tuning.forget();
-        proven
+    /// The buffer that serves what the application consumes, if that is known anew since it was asked last.
+    pub(crate) fn take_proven(&mut self) -> Option<u32> {
+        self.tuning.take_proven(self.mss)
     }
 
     /// Bytes in order that the application has not consumed.

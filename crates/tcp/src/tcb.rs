@@ -238,15 +238,16 @@ impl Connection {
         }
     }
 
-    /// The receive buffer, and so the window, is no larger than that, but for 16 KiB or what the window's scale can say, until it grows by
-    /// what is consumed. What was offered before stays good: the window's right edge never moves left (RFC 9293 §3.8.6.2.1).
+    /// The receive buffer, and so the window, is no larger than that, but for 32 KiB or what the window's scale can say, until it grows by
+    /// what is consumed. What was offered before stays good: the window's right edge does not move left (RFC 9293 §3.8.6.2.1), but
+    /// for what its scale can't express (RFC 7323 §2.4).
     pub fn limit_receive_buffer(&mut self, bytes: u32) {
         self.rcv.limit_buffer(bytes);
     }
 
     /// The receive buffer becomes what serves the application as it has read since this was called last, and no larger than `most`.
     pub fn shrink_receive_buffer(&mut self, most: u32) {
-        let proven = self.rcv.proven();
+        let proven = self.rcv.take_proven().unwrap_or(most);
         self.rcv.limit_buffer(proven.min(most));
     }
 

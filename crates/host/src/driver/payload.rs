@@ -113,6 +113,14 @@ impl Payload {
         }
     }
 
+    /// Bytes of the arena that this holds, but for the frames around registered memory.
+    pub fn arena_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Buffer(buffer) => buffer.len() as u64,
+            Source::Region(_) | Source::Framed(_) => 0,
+        }
+    }
+
     /// The bytes, if they are of the arena.
     pub fn as_buffer_mut(&mut self) -> Option<&mut Buffer> {
         match &mut self.source {

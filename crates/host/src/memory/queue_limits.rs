@@ -2,8 +2,10 @@
 
 use super::{Arena, MemoryLevel, Purpose};
 
-/// Bytes that every connection may queue, as Linux's `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF`.
+/// Bytes that every connection may queue, as Linux's `SOCK_MIN_SNDBUF`.
 const LEAST: u32 = 16 << 10;
+/// Bytes that every connection may offer: room for the longest TLS record, which is taken as a whole.
+const LEAST_WINDOW: u32 = 32 << 10;
 /// Bytes that a connection may queue that has proved nothing yet.
 const UNPROVEN: u32 = 256 << 10;
 /// It may have this part of what is free at most, so that the more there are, the less each may have (Choudhury and Hahne's dynamic thresholds).
@@ -21,6 +23,11 @@ pub(crate) struct QueueLimits {
 }
 
 impl QueueLimits {
+    /// What a connection that has not proved to use more may offer as its window.
+    pub fn window(&self) -> u32 {
+        self.unproven.max(LEAST_WINDOW)
+    }
+
     /// Those of a stack that allows `most` bytes while memory is free.
     pub fn of(level: MemoryLevel, arena: &Arena, most: u32) -> Self {
         let free = arena.headroom(Purpose::Queued);
@@ -39,7 +46,7 @@ impl QueueLimits {
             },
             MemoryLevel::Exhausted => Self {
                 // What a connection may take that waits for no acknowledgment.
-                most: part(arena.headroom(Purpose::Control) / PROVEN_PART, least, most),
+                most: part(arena.headroom(Purpose::Next) / PROVEN_PART, least, most),
                 unproven: least,
             },
         }

@@ -133,9 +133,12 @@ fn what_is_queued_leaves_the_rest_to_others() {
     assert_eq!(arena.usage().bytes(), 12 * LARGE);
     let received = arena.reclaim(slice).expect("lent");
     assert_eq!(arena.usage().received, LARGE);
+    // Those who make progress take what is left of the data, and half of the reserve.
+    let next = all(Purpose::Next);
+    assert_eq!(next.len(), 4);
     let control = all(Purpose::Control);
-    assert_eq!(control.len(), 7);
-    drop((received, queued, control));
+    assert_eq!(control.len(), 3);
+    drop((received, queued, next, control));
     assert_eq!(arena.usage(), Usage::default());
     assert_eq!(all(Purpose::Control).len(), 20);
 }

@@ -13,18 +13,30 @@ use crate::memory::{MemoryClass, MemoryLevel, QueueLimits};
 pub(crate) struct Progress {
     at: Instant,
     una: SeqNum,
+    /// The end of what was queued then.
+    end: SeqNum,
 }
 
 impl Socket {
     /// How long its peer has acknowledged less than a sixteenth of what is queued. What its application does not read is not the peer's fault.
     pub fn stalled(&mut self, now: Instant) -> Duration {
-        let (una, queued) = (self.tcp.snd_una(), self.unacknowledged());
-        let progress = self.progress.get_or_insert(Progress { at: now, una });
+        let (una, end) = (self.tcp.snd_una(), self.send.end());
+        let here = Progress { at: now, una, end };
+        let queued = self.unacknowledged();
+        let progress = self.progress.get_or_insert(here);
         let moved = progress.una.distance_to(una);
-        if queued == 0 || (moved > 0 && moved >= queued / 16) {
-            *progress = Progress { at: now, una };
+        // What was not queued yet when it was looked at last has waited for less than it seems.
+        let is_newer = !una.before(progress.end);
+        if queued == 0 || is_newer || (moved > 0 && moved >= queued / 16) {
+            *progress = here;
         }
         now.saturating_duration_since(progress.at)
+    }
+
+    /// Bytes of the arena that it holds: queued, and received.
+    pub fn held(&self) -> u64 {
+        let queued = self.send.iter().map(|(_, payload)| payload.arena_bytes());
+        queued.sum::<u64>() + self.stream.block_bytes()
     }
 
     /// Whether the host runs the connection, and no other does or is about to.
@@ -53,7 +65,7 @@ impl Socket {
         // A response that the NIC decodes has a window for its buffers.
         if self.noted.as_ref().and_then(Noted::response).is_none() {
             let most = match level {
-                MemoryLevel::Exhausted => limits.unproven,
+                MemoryLevel::Exhausted => limits.window(),
                 _ => limits.most,
             };
             self.tcp.shrink_receive_buffer(most);

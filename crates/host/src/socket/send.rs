@@ -34,7 +34,8 @@ impl Socket {
         match self.memory_class {
             MemoryClass::Data if waits => Purpose::Queued,
             MemoryClass::Data if self.tcp.bytes_acked() == 0 => Purpose::First,
-            MemoryClass::Data | MemoryClass::Control => Purpose::Control,
+            MemoryClass::Data => Purpose::Next,
+            MemoryClass::Control => Purpose::Control,
         }
     }
 

@@ -41,7 +41,7 @@ impl Transport {
         config.mss = interface.mss(remote.is_ipv4());
         let flow = self.free_flow(now, SocketAddr::new(source, 0), remote)?;
         let initial = self.isn.initial(now, &flow);
-        let most = config.rcv_buf.min(self.device.queue_limits.unproven);
+        let most = config.rcv_buf.min(self.device.queue_limits.window());
         config.rcv_buf = most;
         let connection = Connection::connect(now, &config, flow.src.1, flow.dst.1, initial);
         let id = self

@@ -97,7 +97,7 @@ impl Transport {
         let flow = parsed.flow.reversed();
         let mut socket = Socket::new(connection, flow, next_hop, User::Listener(listener));
         socket.receive = ReceiveSide::Open;
-        let most = self.device.queue_limits.unproven;
+        let most = self.device.queue_limits.window();
         socket.tcp.limit_receive_buffer(most);
         let id = self.sockets.insert(socket);
         self.demux.insert(&flow, id.index);

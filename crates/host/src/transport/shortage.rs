@@ -4,7 +4,8 @@
 //! ([`QueueLimits`](crate::memory::QueueLimits)). When memory is exhausted, connections give it back in this order, until an eighth is free:
 //!
 //! 1. what came out of order, which peers send again;
-//! 2. orphans that have not got on for a quarter of a second, those first that have not for longest, by a reset;
+//! 2. orphans that have not got on for a quarter of a second, nor for two retransmission timeouts, those first that have not for longest, by a
+//!    reset;
 //! 3. other connections that have not got on for five seconds, in the same order.
 //!
 //! Orphans are held within limits at any time: of their number, and of their part of the memory.
@@ -44,7 +45,10 @@ pub(crate) struct Shortage {
 /// A connection that may be given up.
 struct Candidate {
     stalled: Duration,
-    queued: u32,
+    /// Within this time a peer that is there answers, even if a packet is lost.
+    answers_within: Duration,
+    /// Bytes of the arena that it holds.
+    held: u64,
     id: SocketId,
 }
 
@@ -148,14 +152,20 @@ impl Transport {
             if level != MemoryLevel::Free {
                 socket.shrink_window(level, limits);
             }
+            let stalled = socket.stalled(now);
+            let is_orphan = socket.is_orphan();
+            if !is_orphan && (stalled < STALLED || !socket.may_be_given_up()) {
+                continue;
+            }
             let candidate = Candidate {
-                stalled: socket.stalled(now),
-                queued: socket.unacknowledged(),
+                stalled,
+                answers_within: socket.tcp.base_rto() * 2,
+                held: socket.held(),
                 id,
             };
-            if socket.is_orphan() {
+            if is_orphan {
                 orphans.push(candidate);
-            } else if candidate.stalled >= STALLED && socket.may_be_given_up() {
+            } else if candidate.held > 0 {
                 others.push(candidate);
             }
         }
@@ -165,7 +175,7 @@ impl Transport {
     /// What is too much.
     fn excess(&self, level: MemoryLevel, orphans: &[Candidate]) -> Excess {
         let data = self.device.driver.arena().limits().data;
-        let held = orphans.iter().map(|orphan| u64::from(orphan.queued));
+        let held = orphans.iter().map(|orphan| orphan.held);
         let bytes = match level {
             MemoryLevel::Exhausted => self.above_target(),
             _ => 0,
@@ -185,11 +195,11 @@ impl Transport {
         self.device.occupied().saturating_sub(data / 8 * 7)
     }
 
-    /// Has given up what came out of order, as far as it takes.
+    /// Has given up what came out of order, as long as that is what takes too much: queues become no shorter by it.
     fn renege(&mut self) {
         let target = self.device.driver.arena().limits().data / 8 * 7;
         for (_, socket) in self.sockets.iter_mut() {
-            if self.device.occupied() <= target {
+            if self.device.driver.arena().usage().bytes() <= target {
                 return;
             }
             let segments = socket.stream.segments();
@@ -204,10 +214,10 @@ impl Transport {
         orphans.sort_by_key(|it| Reverse(it.stalled));
         let mut is_any = false;
         for orphan in orphans {
-            let is_excess = excess.orphans > 0
-                || (excess.orphan_bytes > 0 && orphan.stalled >= ORPHAN_STALLED)
-                || (excess.bytes > 0 && orphan.stalled >= ORPHAN_STALLED_SHORT);
-            if is_excess {
+            let short = ORPHAN_STALLED_SHORT.max(orphan.answers_within);
+            let gives_back = (excess.orphan_bytes > 0 && orphan.stalled >= ORPHAN_STALLED)
+                || (excess.bytes > 0 && orphan.stalled >= short);
+            if excess.orphans > 0 || (orphan.held > 0 && gives_back) {
                 excess.orphans = excess.orphans.saturating_sub(1);
                 self.give_one_up(&orphan, excess);
                 is_any = true;
@@ -233,11 +243,8 @@ impl Transport {
 
     /// Resets a connection and lets go of what it holds.
     fn give_one_up(&mut self, candidate: &Candidate, excess: &mut Excess) {
-        let received = self.sockets.get(candidate.id);
-        let received = received.map_or(0, |socket| socket.stream.block_bytes());
-        let held = u64::from(candidate.queued) + received;
-        excess.orphan_bytes = excess.orphan_bytes.saturating_sub(held);
-        excess.bytes = excess.bytes.saturating_sub(held);
+        excess.orphan_bytes = excess.orphan_bytes.saturating_sub(candidate.held);
+        excess.bytes = excess.bytes.saturating_sub(candidate.held);
         self.device.counters.tcp_abort_on_memory += 1;
         self.reset(candidate.id, CloseReason::NoMemory);
         if let Some(socket) = self.sockets.get_mut(candidate.id) {

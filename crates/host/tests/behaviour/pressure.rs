@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use host::memory::MemoryLevel;
-use host::{SocketError, SocketId};
+use host::{Offload, SocketError, SocketId};
+use l5p::tls::{Algorithm, Version};
 use proptest::prelude::*;
 use sim::Fate;
 use testkit::pattern;
 
-use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts_with, v4};
+use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts_with, options, v4};
 
 /// The client's port of a TCP segment over IPv4.
 fn client_port(from: usize, frame: &[u8]) -> Option<u16> {
@@ -134,6 +135,61 @@ fn open_connections_without_progress_are_given_up_when_memory_is_exhausted() {
     let reset = open.iter().filter(is_reset).count();
     // No more than it takes.
     assert!((1..open.len() / 2).contains(&reset), "{reset}");
+}
+
+/// What was sent to it before says nothing of how long it has not acknowledged what was written just now.
+#[test]
+fn a_connection_is_not_given_up_for_what_it_was_sent_just_now() {
+    let (vanished, lossy) = (Ports::default(), Ports::default());
+    let mut pair = small_server(&vanished, &lossy);
+    let data = pattern(64 << 10);
+    let ends: Vec<_> = (0..1000).map(|_| pair.connected(v4)).collect();
+    let now = pair.now();
+    for (_, ours) in &ends {
+        pair.stack(SERVER).write(now, *ours, &data).ok();
+    }
+    for _ in 0..60 {
+        pair.run_for(Duration::from_secs(1));
+        for (theirs, _) in &ends {
+            pair.read(CLIENT, *theirs, &mut Vec::new());
+        }
+    }
+    assert!(pair.counter(SERVER, "TcpExtTCPMemoryPressures") > 0);
+    assert_eq!(pair.stack(SERVER).memory().level, MemoryLevel::Free);
+    for (theirs, _) in &ends {
+        let port = port_of(&mut pair, *theirs);
+        vanished.borrow_mut().insert(port);
+    }
+    for (_, ours) in &ends {
+        pair.write(SERVER, *ours, &data);
+    }
+    pair.run_for(Duration::from_secs(3));
+    assert_eq!(pair.stack(SERVER).memory().level, MemoryLevel::Exhausted);
+    assert_eq!(pair.counter(SERVER, "TcpExtTCPAbortOnMemory"), 0);
+    pair.run_for(Duration::from_secs(4));
+    assert!(pair.counter(SERVER, "TcpExtTCPAbortOnMemory") > 0);
+}
+
+/// A record is taken as a whole, so a window has room for one.
+#[test]
+fn tls_records_are_received_while_memory_is_exhausted() {
+    let (vanished, lossy) = (Ports::default(), Ports::default());
+    let mut pair = small_server(&vanished, &lossy);
+    let options = options(Version::Tls13, Algorithm::Aes128Gcm);
+    let (client, server) = pair.secured(&options, [Offload::None, Offload::None]);
+    let data = pattern(64 << 10);
+    for _ in 0..1000 {
+        let (theirs, ours) = pair.connected(v4);
+        let port = port_of(&mut pair, theirs);
+        vanished.borrow_mut().insert(port);
+        pair.write(SERVER, ours, &data);
+    }
+    let upload = pattern(2 << 20);
+    for part in upload.chunks(256 << 10) {
+        assert!(pair.stack(SERVER).memory().level > MemoryLevel::Free);
+        assert!(pair.transfer(CLIENT, client, server, part) == part);
+        pair.run_for(Duration::from_millis(500));
+    }
 }
 
 /// A client, by how it reads.

@@ -11,6 +11,8 @@ pub(crate) struct Tuning {
     round_read: SeqNum,
     /// The most that was consumed in one round.
     space: u32,
+    /// A round has ended since this was forgotten last.
+    has_round: bool,
     /// Smoothed round-trip time in eighths of a millisecond, from echoed timestamps; 0 before the first.
     rtt_eighths: u32,
 }
@@ -21,15 +23,20 @@ impl Tuning {
         self.round_read = read;
     }
 
-    /// The buffer that lets the peer send on while as much is consumed as in the best round.
-    pub(crate) fn proven(&self, mss: u16) -> u32 {
+    /// The buffer that lets the peer send on while as much is consumed as in the best round, if one has ended since this was called last.
+    pub(crate) fn take_proven(&mut self, mss: u16) -> Option<u32> {
+        if !self.has_round {
+            return None;
+        }
         let base = 2 * u64::from(self.space) + 16 * u64::from(mss);
-        u32::try_from(base).unwrap_or(u32::MAX)
+        self.forget();
+        Some(u32::try_from(base).unwrap_or(u32::MAX))
     }
 
     /// What was consumed until now says nothing of the buffer to have.
     pub(crate) fn forget(&mut self) {
         self.space = 0;
+        self.has_round = false;
     }
 
     /// A timestamp came back after so many milliseconds.
@@ -65,6 +72,7 @@ impl Tuning {
         let copied = self.round_read.distance_to(read);
         self.round_start = now;
         self.round_read = read;
+        self.has_round = true;
         if copied <= self.space {
             return None;
         }

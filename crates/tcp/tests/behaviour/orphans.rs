@@ -118,6 +118,26 @@ fn a_window_that_shrinks_is_never_withdrawn() {
     assert!(peer.info().rcv_space < 128 << 10 && last.after(before));
 }
 
+/// It is consumed as a whole (RFC 8446 §5.2), so a smaller window would never open again.
+#[test]
+fn a_window_that_shrinks_has_room_for_a_tls_record() {
+    let mut peer = Peer::modern();
+    let shift = peer.info().window_scale.expect("both have it").1;
+    let mut last = None;
+    for _ in 0..400 {
+        peer.connection.shrink_receive_buffer(0);
+        peer.data(1000);
+        peer.connection.consumed(peer.now, 1000);
+        peer.pass(Duration::from_millis(50));
+        last = edge(&mut peer, shift).or(last);
+    }
+    let room = peer
+        .connection
+        .rcv_nxt()
+        .distance_to(last.expect("an acknowledgment"));
+    assert!((5 + 16_640..64 << 10).contains(&room), "{room}");
+}
+
 #[test]
 fn what_came_out_of_order_and_was_given_up_is_taken_when_it_comes_again() {
     let mut peer = Peer::modern();

@@ -15,8 +15,10 @@ pub enum Purpose {
     Queued,
     /// The same, of a connection that has nothing else in its send queue and whose peer has acknowledged no data yet. Queues leave it something.
     First,
-    /// It has what must go out for others to give memory back: handshakes, answers, control connections, the first bytes behind those that a
-    /// peer has acknowledged.
+    /// The same, of one whose peer has acknowledged all that it was sent before. It may take half of the reserve for control, so that those who
+    /// make progress go on, and no more of it, so that the other half is out of their reach.
+    Next,
+    /// It has what must go out for others to give memory back: handshakes, answers, control connections.
     Control,
 }
 
@@ -26,7 +28,7 @@ impl Purpose {
         Self::Received,
         Self::Queued,
         Self::First,
-        Self::Control,
+        Self::Next,
         Self::Control,
         Self::Control,
         Self::Control,
@@ -96,7 +98,7 @@ impl Limits {
 pub struct Usage {
     /// [`Purpose::Received`].
     pub received: u64,
-    /// [`Purpose::Queued`] and [`Purpose::First`].
+    /// [`Purpose::Queued`], [`Purpose::First`] and [`Purpose::Next`].
     pub queued: u64,
     /// [`Purpose::Control`].
     pub control: u64,
@@ -113,7 +115,7 @@ impl Usage {
 pub(super) struct Budget {
     pub limits: Limits,
     /// Bytes by purpose; those posted are not counted.
-    used: [AtomicU64; 5],
+    used: [AtomicU64; 6],
 }
 
 impl Budget {
@@ -128,7 +130,10 @@ impl Budget {
         let used = |purpose: Purpose| self.used[purpose as usize].load(Ordering::Relaxed);
         Usage {
             received: used(Purpose::Received),
-            queued: used(Purpose::Queued) + used(Purpose::First),
+            queued: [Purpose::Queued, Purpose::First, Purpose::Next]
+                .map(used)
+                .iter()
+                .sum(),
             control: used(Purpose::Control),
         }
     }
@@ -144,6 +149,7 @@ impl Budget {
                 limits.data.saturating_sub(used).min(own)
             }
             Purpose::First => limits.data.saturating_sub(used),
+            Purpose::Next => (limits.data + limits.control / 2).saturating_sub(used),
             Purpose::Control => limits.bytes().saturating_sub(used),
         }
     }
