@@ -69,9 +69,11 @@ impl Session {
             return super::Fate::Waits;
         };
         let pool = &mut sh.pools[self.exchange.pool];
+        self.stage = Stage::Choosing;
         let step = match pool.choose_for_called(self.exchange.hash, &self.exchange.tried) {
             Choice::Busy => {
                 pool.wait_on(ticket, self.key);
+                self.stage = Stage::Waiting(ticket);
                 Step::Wait
             }
             Choice::Nobody => self.find_nobody(sh),
@@ -88,6 +90,14 @@ impl Session {
         self.deadline = sh.now + pool.config.queue_time;
         self.stage = Stage::Waiting(ticket);
         Step::Again
+    }
+
+    /// Leaves the queue if it is there. The stage says so from then on, so that it can't leave twice.
+    pub(super) fn leave_queue(&mut self, sh: &mut Shared<'_>) {
+        if matches!(self.stage, Stage::Waiting(_)) {
+            self.stage = Stage::Choosing;
+            sh.pools[self.exchange.pool].forget(self.key, sh.woken);
+        }
     }
 
     /// Waits on in the queue, unless the client has gone: one that has ended its direction while its request waits is taken

@@ -305,9 +305,7 @@ impl Session {
     }
 
     fn end(&mut self, step: Step, sh: &mut Shared<'_>) -> Fate {
-        if matches!(self.stage, Stage::Waiting(_)) {
-            sh.pools[self.exchange.pool].forget(self.key, sh.woken);
-        }
+        self.leave_queue(sh);
         if let Stage::Spliced(handle) = self.stage {
             sh.splices[handle.index()] = None;
         }
@@ -367,9 +365,8 @@ impl Session {
                 self.refuse(Status::REQUEST_TIMEOUT, false, sh)
             }
             Stage::Waiting(_) => {
-                let pool = &mut sh.pools[self.exchange.pool];
-                pool.counters.queue_timeouts += 1;
-                pool.forget(self.key, sh.woken);
+                sh.pools[self.exchange.pool].counters.queue_timeouts += 1;
+                self.leave_queue(sh);
                 self.give_up(Status::UNAVAILABLE, sh)
             }
             Stage::Connecting => self.server_failed(Failure::ConnectTimeout, sh),

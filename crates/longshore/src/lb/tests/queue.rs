@@ -19,6 +19,12 @@ fn rig(servers: u16) -> Rig {
     Rig::new(&config("", &pool, &[]), &servers)
 }
 
+fn drain(rig: &mut Rig, port: u16, drains: bool) {
+    let (now, address) = (rig.world.now(), format!("10.0.0.2:{port}"));
+    let (balancer, stack) = (&mut rig.balancer, rig.world.stack(0));
+    assert!(balancer.drain(now, stack, "app", address.parse().unwrap(), drains));
+}
+
 fn has_begun(rig: &Rig, client: usize) -> bool {
     !rig.clients[client].input.is_empty()
 }
@@ -49,16 +55,11 @@ fn a_client_with_more_requests_does_not_overtake_those_that_wait() {
 #[test]
 fn those_that_wait_keep_their_order_when_a_backend_comes_back_that_has_not_room_for_all() {
     let mut rig = rig(2);
-    let drain = |rig: &mut Rig, drains| {
-        let (now, address) = (rig.world.now(), "10.0.0.2:8082".parse().unwrap());
-        let balancer = &mut rig.balancer;
-        assert!(balancer.drain(now, rig.world.stack(0), "app", address, drains));
-    };
-    drain(&mut rig, true);
+    drain(&mut rig, 8082, true);
     let first = rig.client(80, LONG);
     rig.run(|rig| has_begun(rig, first));
     let others = waiting(&mut rig, 4);
-    drain(&mut rig, false);
+    drain(&mut rig, 8082, false);
     let mut order = Vec::new();
     rig.run(|rig| {
         for client in &others {
@@ -104,4 +105,63 @@ fn who_has_left_takes_no_place_of_those_behind() {
     assert_eq!(rig.balancer.pools()[0].servers[0].active, 0);
     let next = rig.client(80, GET);
     assert_eq!(rig.answers(next, 1)[0].status, 200);
+}
+
+/// A TCP frontend before servers that take one connection at a time.
+fn bytes(servers: &[u16], pool: &str) -> String {
+    let web = config("mode = \"tcp\"", pool, servers);
+    servers.iter().fold(web, |web, port| {
+        let address = format!("\"10.0.0.2:{port}\"");
+        web.replace(
+            &address,
+            &format!("{{ address = {address}, max-connections = 1 }}"),
+        )
+    })
+}
+
+fn end(rig: &mut Rig, client: usize) {
+    rig.clients[client].ends = true;
+    rig.run(|rig| rig.clients[client].is_over());
+}
+
+/// The server echoes.
+fn is_served(rig: &mut Rig, client: usize) -> bool {
+    rig.run(|rig| has_begun(rig, client) || rig.clients[client].is_over());
+    has_begun(rig, client)
+}
+
+#[test]
+fn a_tcp_client_that_waited_too_long_leaves_the_queue_once() {
+    let config = bytes(&[8081], "queue-time = \"1s\"");
+    let mut rig = Rig::new(&config, &[(8081, Manner::Echoes)]);
+    let first = rig.client(80, "a");
+    assert!(is_served(&mut rig, first));
+    for late in waiting(&mut rig, 3) {
+        rig.run(|rig| rig.clients[late].is_broken);
+    }
+    assert_eq!(rig.balancer.pools()[0].counters.queue_timeouts, 3);
+    let others = waiting(&mut rig, 2);
+    for client in [first, others[0], others[1]] {
+        assert!(is_served(&mut rig, client));
+        end(&mut rig, client);
+    }
+}
+
+#[test]
+fn a_called_tcp_client_for_which_no_server_is_left_leaves_the_queue_once() {
+    let config = bytes(&[8081, 8082], "");
+    let servers = [(8081, Manner::Echoes), (8082, Manner::Echoes)];
+    let mut rig = Rig::new(&config, &servers);
+    drain(&mut rig, 8082, true);
+    let first = rig.client(80, "a");
+    assert!(is_served(&mut rig, first));
+    let called = waiting(&mut rig, 1)[0];
+    drain(&mut rig, 8082, false);
+    drain(&mut rig, 8081, true);
+    drain(&mut rig, 8082, true);
+    rig.run(|rig| rig.clients[called].is_broken);
+    drain(&mut rig, 8081, false);
+    let next = waiting(&mut rig, 1)[0];
+    end(&mut rig, first);
+    assert!(is_served(&mut rig, next));
 }
