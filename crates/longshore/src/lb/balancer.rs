@@ -81,7 +81,7 @@ impl Balancer {
                 config: frontend,
                 counters: FrontendCounters::default(),
                 listeners,
-                holds_back: false,
+                held_back: None,
             });
         }
         let pools = config.pools.into_iter();
@@ -137,24 +137,19 @@ impl Balancer {
                 frontend.counters.memory_shortages += 1;
             }
         }
-        let holds_back = self.holds_back();
+        let lacks_memory = self.parts.lacks_memory();
         let is_due = change == Some(Change::Better) || self.parts.admission.is_due(now);
-        if holds_back && is_due {
+        if lacks_memory && is_due {
             for index in 0..self.parts.frontends.len() {
                 self.accept_held_back(now, stack, index);
             }
         }
-        holds_back && is_due
-    }
-
-    fn holds_back(&self) -> bool {
-        let mut frontends = self.parts.frontends.iter();
-        frontends.any(|frontend| frontend.holds_back)
+        lacks_memory && is_due
     }
 
     /// When to poll again if no event comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let holds_back = self.holds_back();
+        let lacks_memory = self.parts.lacks_memory();
         let has_idle = self
             .parts
             .pools
@@ -166,7 +161,7 @@ impl Balancer {
             self.checker.poll_timeout(),
             has_idle.then_some(self.swept + SWEEP),
             self.parts.ends,
-            self.parts.admission.poll_timeout().filter(|_| holds_back),
+            self.parts.admission.poll_timeout().filter(|_| lacks_memory),
             // Who has had a turn goes on at once.
             (!self.ready.is_empty()).then_some(self.swept),
         ]
@@ -186,6 +181,7 @@ impl Balancer {
                 self.accept(now, stack, index, listener);
                 let _ = stack.close_listener(listener);
             }
+            self.parts.frontends[index].held_back = None;
         }
         for key in self.sessions.keys() {
             self.with(now, stack, key, |session, sh| session.handle_stop(sh));
@@ -324,10 +320,8 @@ impl Balancer {
     ) {
         loop {
             let frontend = &mut self.parts.frontends[index];
-            let most = u64::from(frontend.config.max_connections);
-            frontend.holds_back =
-                frontend.counters.connections_open >= most || !self.parts.admission.may_accept(now);
-            if frontend.holds_back {
+            frontend.held_back = frontend.shortage(now, &self.parts.admission);
+            if frontend.held_back.is_some() {
                 return;
             }
             let Some(id) = stack.accept(listener) else {
@@ -372,7 +366,7 @@ impl Balancer {
 
     fn accept_held_back(&mut self, now: Instant, stack: &mut Stack, index: usize) {
         let frontend = &self.parts.frontends[index];
-        if frontend.holds_back {
+        if frontend.held_back.is_some() {
             for listener in frontend.listeners.clone() {
                 self.accept(now, stack, index, listener);
             }

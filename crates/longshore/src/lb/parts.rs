@@ -54,6 +54,12 @@ impl Parts {
             is_stopping: self.ends.is_some(),
         }
     }
+
+    /// Whether connections may wait for memory.
+    pub(super) fn lacks_memory(&self) -> bool {
+        let mut frontends = self.frontends.iter();
+        frontends.any(|frontend| frontend.held_back == Some(Shortage::Memory))
+    }
 }
 
 /// Where clients come in.
@@ -64,6 +70,25 @@ pub(super) struct Frontend {
     /// What clients' bytes are searched by.
     pub(super) matcher: Option<Arc<Matcher>>,
     pub(super) listeners: Vec<ListenerId>,
-    /// Connections may wait to be accepted: there are as many as there may be, or memory is short.
-    pub(super) holds_back: bool,
+    /// Why connections may wait to be accepted.
+    pub(super) held_back: Option<Shortage>,
+}
+
+impl Frontend {
+    /// What there is too little of for another connection now.
+    pub(super) fn shortage(&self, now: Instant, admission: &Admission) -> Option<Shortage> {
+        if self.counters.connections_open >= u64::from(self.config.max_connections) {
+            return Some(Shortage::Connections);
+        }
+        (!admission.may_accept(now)).then_some(Shortage::Memory)
+    }
+}
+
+/// What there is too little of for another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shortage {
+    /// The frontend has as many connections as it may have. Only the end of one changes that.
+    Connections,
+    /// Memory. Time changes that too.
+    Memory,
 }

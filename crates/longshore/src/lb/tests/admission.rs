@@ -76,3 +76,50 @@ fn without_memory_new_requests_are_refused_and_new_connections_wait() {
     assert_eq!(rig.answers(kept, 4)[3].status, 200);
     assert_eq!(rig.answers(new, 1)[0].status, 200);
 }
+
+/// It does not poll without end, and asks for no time that has passed.
+fn assert_rests(rig: &mut Rig) {
+    let end = rig.world.now() + Duration::from_millis(200);
+    let mut steps = 0;
+    rig.run(|rig| {
+        steps += 1;
+        steps == 10_000 || rig.world.now() >= end
+    });
+    let now = rig.world.now();
+    assert!(now >= end, "{steps} steps");
+    let due = rig.balancer.poll_timeout();
+    assert!(due.is_none_or(|due| due > now));
+    assert_eq!(rig.world.stack(0).memory_level(), MemoryLevel::Pressure);
+}
+
+#[test]
+fn under_pressure_a_frontend_that_is_full_waits_for_a_connection_to_end() {
+    let mut settings = WorldConfig::default();
+    settings.nodes[0].stack.memory = 32 << 20;
+    let config = config("max-connections = 1", "", &[8081]);
+    let mut rig = Rig::in_world(&config, &[(8081, Manner::Serves)], settings, 1 << 20);
+    let first = rig.client(80, GET);
+    rig.answers(first, 1);
+    let next = rig.client(80, GET);
+    rig.run_for(Duration::from_millis(100));
+    rig.hold_memory(MemoryLevel::Pressure);
+    assert_rests(&mut rig);
+    assert!(rig.clients[next].input.is_empty());
+    rig.clients[first].ends = true;
+    assert_eq!(rig.answers(next, 1)[0].status, 200);
+}
+
+#[test]
+fn under_pressure_a_balancer_that_stops_waits_for_its_sessions() {
+    let mut rig = rig();
+    let first = rig.client(80, "GET /n/2000000 HTTP/1.1\r\nHost: h\r\n\r\n");
+    rig.clients[first].pace = Some(1);
+    rig.run(|rig| !rig.clients[first].input.is_empty());
+    rig.hold_memory(MemoryLevel::Pressure);
+    let next = rig.client(80, GET);
+    rig.run_for(Duration::from_millis(5));
+    assert!(rig.clients[next].input.is_empty());
+    let now = rig.world.now();
+    rig.balancer.stop(now, rig.world.stack(0));
+    assert_rests(&mut rig);
+}
