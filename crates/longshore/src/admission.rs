@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | free | are accepted | are served |
 //! | pressure | one for each that ends, and one every 10 ms; the others wait at the listener | are served |
-//! | exhausted | wait at the listener | get 503 with `Retry-After`, once that has lasted for a second |
+//! | exhausted | the same | get 503 with `Retry-After`, once that has lasted for a second |
 
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use host::memory::MemoryLevel;
 
 use crate::log::LIMITED;
 
-/// Under pressure one connection is accepted so often, so that those that stay can't shut the others out.
+/// While memory is short one connection is accepted so often, so that those that stay can't shut the others out.
 const PACE: Duration = Duration::from_millis(10);
 /// So long the stack has to take memory back from those that make no progress: until then the reserves serve requests.
 const GRACE: Duration = Duration::from_secs(1);
@@ -31,9 +31,9 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct Admission {
     level: MemoryLevel,
-    /// Connections that have ended under pressure, for each of which another is accepted.
+    /// Connections that have ended while memory is short, for each of which another is accepted.
     places: u32,
-    /// Under pressure, when one is accepted without a place.
+    /// While memory is short, when one is accepted without a place.
     next: Option<Instant>,
     /// Since when memory has been exhausted.
     exhausted: Option<Instant>,
@@ -49,7 +49,7 @@ impl Admission {
         };
         self.level = level;
         self.places = 0;
-        self.next = (self.level == MemoryLevel::Pressure).then(|| now + PACE);
+        self.next = (self.level != MemoryLevel::Free).then(|| now + PACE);
         self.exhausted = (self.level == MemoryLevel::Exhausted).then_some(now);
         self.log();
         Some(change)
@@ -72,16 +72,12 @@ impl Admission {
 
     /// Whether a connection may be accepted now.
     pub fn may_accept(&self, now: Instant) -> bool {
-        match self.level {
-            MemoryLevel::Free => true,
-            MemoryLevel::Pressure => self.places > 0 || self.is_due(now),
-            MemoryLevel::Exhausted => false,
-        }
+        self.level == MemoryLevel::Free || self.places > 0 || self.is_due(now)
     }
 
     /// A connection was accepted.
     pub fn accepted(&mut self, now: Instant) {
-        if self.level != MemoryLevel::Pressure {
+        if self.level == MemoryLevel::Free {
             return;
         }
         match self.places {
@@ -92,7 +88,7 @@ impl Admission {
 
     /// A connection has ended.
     pub fn ended(&mut self) {
-        if self.level == MemoryLevel::Pressure {
+        if self.level != MemoryLevel::Free {
             self.places += 1;
         }
     }
@@ -145,13 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_accepted_or_served_without_memory() {
+    fn without_memory_connections_are_accepted_as_under_pressure_and_requests_refused() {
         let (mut admission, now) = (Admission::default(), Instant::now());
         look(&mut admission, now, MemoryLevel::Exhausted);
+        assert!(!admission.may_accept(now) && admission.may_accept(now + PACE));
         admission.ended();
-        assert!(!admission.may_accept(now + GRACE));
+        assert!(admission.may_accept(now));
         assert!(!admission.sheds(now) && admission.sheds(now + GRACE));
-        assert_eq!(admission.poll_timeout(), None);
+        assert_eq!(admission.poll_timeout(), Some(now + PACE));
         look(&mut admission, now, MemoryLevel::Free);
         assert!(admission.may_accept(now) && !admission.sheds(now + GRACE));
     }

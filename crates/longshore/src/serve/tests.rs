@@ -158,7 +158,7 @@ fn hold_memory(rig: &mut Rig, level: MemoryLevel) -> Vec<ReadChunk> {
 }
 
 #[test]
-fn without_memory_new_requests_are_refused_and_new_connections_wait() {
+fn without_memory_new_requests_are_refused_those_of_new_connections_too() {
     let short: &[u8] = b"GET /short HTTP/1.1\r\nHost: h\r\n\r\n";
     let mut rig = Rig::new("exhausted", 0);
     let kept = rig.client(short);
@@ -169,12 +169,14 @@ fn without_memory_new_requests_are_refused_and_new_connections_wait() {
     rig.run_for(Duration::from_secs(1));
     let now = rig.world.now();
     rig.world.stack(1).write(now, kept, short).unwrap();
-    rig.client(short);
-    rig.run_for(Duration::from_millis(10));
-    let answer = String::from_utf8(rig.read(kept, 4096).unwrap()).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    assert!(answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+    let new = rig.client(short);
+    rig.run_for(Duration::from_millis(20));
+    for client in [kept, new] {
+        let answer = String::from_utf8(rig.read(client, 4096).unwrap()).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+    }
     let counters = rig.server.counters();
-    assert_eq!((counters.requests_shed, counters.connections), (1, 1));
+    assert_eq!((counters.requests_shed, counters.connections), (2, 2));
     drop(held);
 }
