@@ -191,13 +191,17 @@ impl Transport {
 
     /// Bytes in use that are to be free when memory is exhausted.
     fn above_target(&self) -> u64 {
-        let data = self.device.driver.arena().limits().data;
-        self.device.occupied().saturating_sub(data / 8 * 7)
+        self.device.occupied().saturating_sub(self.target())
+    }
+
+    /// Bytes that may be in use when memory has been given back.
+    fn target(&self) -> u64 {
+        self.device.driver.arena().limits().data / 8 * 7
     }
 
     /// Has given up what came out of order, as long as that is what takes too much: queues become no shorter by it.
     fn renege(&mut self) {
-        let target = self.device.driver.arena().limits().data / 8 * 7;
+        let target = self.target();
         for (_, socket) in self.sockets.iter_mut() {
             if self.device.driver.arena().usage().bytes() <= target {
                 return;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tcp::{Config, Connection, State};
 
-use crate::pair::{App, Link, Pair, Reader, Setup};
+use crate::pair::{App, Link, Pair, Setup};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -55,22 +55,8 @@ proptest! {
         (paced, closes_first, seed) in any::<(bool, bool, u64)>(),
     ) {
         let config = config(timestamps, sack, window_scale);
-        let link = Link { rate: 20_000_000, loss, reorder, duplicate, delay: ms(2), ..Link::default() };
-        let reader = if paced {
-            Reader::Paced { bytes: 20_000, every: ms(5) }
-        } else {
-            Reader::Eager
-        };
-        let mut pair = Pair::new(Setup {
-            configs: [config.clone(), config.clone()],
-            apps: [
-                App { total: totals.0, reader, ..App::default() },
-                App { total: totals.1, closes_first, ..App::default() },
-            ],
-            links: [link; 2],
-            seed,
-            ..Setup::default()
-        });
+        let link = Link { loss, reorder, duplicate, ..Link::default() };
+        let mut pair = Pair::both_send(&config, totals, link, paced, closes_first, seed);
         for (wait, side, anew) in moves {
             pair.run(ms(wait));
             change_owner(&mut pair, side, &config, anew);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tcp::{Config, Connection, Disagreement, State};
 
-use crate::pair::{App, Link, Pair, Reader, Setup};
+use crate::pair::{App, Link, Pair, Setup};
 use crate::peer::Peer;
 
 fn ms(millis: u64) -> Duration {
@@ -53,22 +53,8 @@ proptest! {
         (paced, closes_first, seed) in any::<(bool, bool, u64)>(),
     ) {
         let config = Config { timestamps, sack, window_scale, rcv_buf: 64 << 10, ..Config::default() };
-        let link = Link { rate: 20_000_000, loss, reorder, duplicate, delay: ms(2), ..Link::default() };
-        let reader = if paced {
-            Reader::Paced { bytes: 20_000, every: ms(5) }
-        } else {
-            Reader::Eager
-        };
-        let mut pair = Pair::new(Setup {
-            configs: [config.clone(), config],
-            apps: [
-                App { total: totals.0, reader, ..App::default() },
-                App { total: totals.1, closes_first, ..App::default() },
-            ],
-            links: [link; 2],
-            seed,
-            ..Setup::default()
-        });
+        let link = Link { loss, reorder, duplicate, ..Link::default() };
+        let mut pair = Pair::both_send(&config, totals, link, paced, closes_first, seed);
         for (wait, side, dies, rounds) in lendings {
             pair.run(ms(wait));
             if !pair.sides[side].state().is_synchronized() || pair.sides[side].state() == State::TimeWait {

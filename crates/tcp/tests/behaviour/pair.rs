@@ -290,6 +290,44 @@ impl Default for Setup {
 }
 
 impl Pair {
+    /// Both sides send so many bytes over links with these faults, at 20 Mbit/s and 2 ms. The client may read at a pace, and the server close
+    /// first.
+    pub fn both_send(
+        config: &Config,
+        totals: (u64, u64),
+        faults: Link,
+        paced: bool,
+        closes_first: bool,
+        seed: u64,
+    ) -> Self {
+        let pace = Reader::Paced {
+            bytes: 20_000,
+            every: Duration::from_millis(5),
+        };
+        let client = App {
+            total: totals.0,
+            reader: if paced { pace } else { Reader::Eager },
+            ..App::default()
+        };
+        let server = App {
+            total: totals.1,
+            closes_first,
+            ..App::default()
+        };
+        let link = Link {
+            rate: 20_000_000,
+            delay: Duration::from_millis(2),
+            ..faults
+        };
+        Self::new(Setup {
+            configs: [config.clone(), config.clone()],
+            apps: [client, server],
+            links: [link; 2],
+            seed,
+            ..Setup::default()
+        })
+    }
+
     /// A client that has not sent its SYN yet; the server is made when the SYN comes.
     pub fn new(setup: Setup) -> Self {
         let now = Instant::now();

@@ -62,7 +62,7 @@ enum State {
 /// A part of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Bytes of it, from the front. 0 if there is none yet: a trailer is taken once its line is whole.
+    /// Bytes of it, from the front; 0 until the whole line of a trailer has come.
     pub len: usize,
     /// What they are.
     pub kind: PieceKind,
