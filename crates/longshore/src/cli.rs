@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::control::options::{Restore, Ss, Stat, Stop};
 use crate::{
-    bench, control, demo, get, interfaces, iscsi, lb, manual, nbd, nic_process, nvme, run, serve,
-    sim_handoff,
+    bench, control, demo, get, interfaces, iscsi, lb, manual, metrics, nbd, nic_process, nvme, run,
+    serve, sim_handoff,
 };
 
 /// A network card made of software, and the host stack that goes with it.
@@ -53,6 +53,9 @@ pub enum Command {
   longshore stat /run/longshore.sock --explain
   longshore stat --explain | grep resync")]
     Stat(Stat),
+    /// Serve the counters of running services to Prometheus
+    #[command(after_help = metrics::EXAMPLES)]
+    Metrics(metrics::Options),
     /// Show the sockets of a running server, as `ss -ti` does
     #[command(after_help = control::print::FIELDS)]
     Ss(Ss),

@@ -22,6 +22,7 @@ mod log;
 mod manual;
 mod matching;
 mod meta;
+mod metrics;
 mod min_rate;
 mod nbd;
 mod nic_process;
@@ -75,6 +76,7 @@ fn run(command: &Command) -> Result<ExitCode> {
             }
         }
         Command::Stat(options) => control::stat(options)?,
+        Command::Metrics(options) => metrics::run(options)?,
         Command::Ss(options) => control::ss(options)?,
         Command::Restore(options) => control::restore(options)?,
         Command::Stop(options) => control::stop(options)?,

@@ -25,15 +25,29 @@ pub fn ask(path: &Path, request: Request) -> Result<Answer> {
             )
         },
     );
-    let mut stream = match connected {
-        Ok(stream) => stream,
+    match connected {
+        Ok(stream) => exchange(stream, path, &request),
         Err(error) => match error.downcast_ref::<std::io::Error>() {
             Some(error) => bail!("{}", explain(path, error.kind(), error)),
-            None => return Err(error),
+            None => Err(error),
         },
-    };
+    }
+}
+
+/// Asks the server at `path` as [`ask`] does, but does not wait for one that is starting.
+///
+/// # Errors
+/// As there.
+pub fn ask_now(path: &Path, request: &Request) -> Result<Answer> {
+    match UnixStream::connect(path) {
+        Ok(stream) => exchange(stream, path, request),
+        Err(error) => bail!("{}", explain(path, error.kind(), &error)),
+    }
+}
+
+fn exchange(mut stream: UnixStream, path: &Path, request: &Request) -> Result<Answer> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut line = serde_json::to_string(&request)?;
+    let mut line = serde_json::to_string(request)?;
     line.push('\n');
     stream.write_all(line.as_bytes())?;
     let mut reply = String::new();

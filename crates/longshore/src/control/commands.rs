@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 
 use super::options::{Restore, Ss, Stat};
 use super::{Answer, Request, ask, print};
+use crate::metrics::{Scrape, Service, exposition};
 use crate::printing::put;
 
 /// Shows counters, or explains them.
@@ -21,6 +22,14 @@ pub fn stat(options: &Stat) -> Result<()> {
     let Answer::Stat(groups) = ask(socket, Request::Stat)? else {
         bail!("the service gave an unexpected answer; it may be of another version");
     };
+    if options.openmetrics {
+        let scrape = Scrape {
+            service: Service::of(socket.clone()).name,
+            groups: Some(groups),
+        };
+        put(exposition(&[scrape])?);
+        return Ok(());
+    }
     let text = match (options.json, options.explain) {
         (true, _) => print::counters_json(&groups)? + "\n",
         (false, true) => print::explained(&groups, options.all),

@@ -18,9 +18,10 @@ mod tests;
 pub mod options;
 pub mod print;
 
-pub use client::ask;
+pub use client::{ask, ask_now};
 pub use commands::{restore, ss, stat};
 pub use conversation::{Conversation, IDLE, line};
+pub use glossary::Glossary;
 pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket};
 pub use server::{ControlError, Server, bind};
 pub use stop::stop;

@@ -14,6 +14,9 @@ pub struct Stat {
     /// Print all counters as one JSON object
     #[arg(long)]
     pub json: bool,
+    /// Print all counters in the text format of OpenMetrics, as `longshore metrics` does
+    #[arg(long, conflicts_with_all = ["json", "all", "explain"])]
+    pub openmetrics: bool,
     /// Show counters that are zero, too
     #[arg(short, long)]
     pub all: bool,

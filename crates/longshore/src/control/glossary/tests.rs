@@ -108,3 +108,50 @@ fn the_glossary_prints_as_text_and_as_markdown() {
         assert!(markdown.contains(&format!("| `{name}` | ")), "{name}");
     }
 }
+
+#[test]
+fn what_is_told_as_it_stands_now_is_a_gauge() {
+    for kind in Glossary::new().kinds() {
+        for (name, text) in &kind.counters {
+            let stands_now = text.contains(" now") || text.starts_with("1 w");
+            assert!(!stands_now || kind.is_gauge(name), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn every_gauge_and_every_counter_in_bytes_is_one_that_there_is() {
+    let glossary = Glossary::new();
+    let is_known = |name: &str| {
+        glossary
+            .kinds()
+            .iter()
+            .any(|kind| kind.explain(name).is_some())
+    };
+    for name in GAUGES.iter().chain(&IN_BYTES) {
+        assert!(is_known(name), "{name}");
+    }
+}
+
+#[test]
+fn a_group_is_of_the_kind_that_has_its_counters() {
+    let glossary = Glossary::new();
+    let group = |name: &str, counter: &str| CounterGroup::new(name, [(counter, 1)]);
+    let part = |name, counter| glossary.kind_of(&group(name, counter)).part;
+    assert_eq!(part("nic", "toe_handoffs"), "nic");
+    assert_eq!(
+        part("nic", "tx_super_frames"),
+        "driver",
+        "an interface named nic"
+    );
+    assert_eq!(part("ls0 tap", "queues"), "port");
+    assert_eq!(part("ls0", "tls_flows"), "driver");
+    assert_eq!(part("pool app", "waiting"), "pool");
+    let backend = group("backend app/10.9.0.1:80", "checks");
+    let labels = glossary.kind_of(&backend).labels(&backend.name);
+    let expected = [
+        ("pool", "app".to_owned()),
+        ("backend", "10.9.0.1:80".to_owned()),
+    ];
+    assert_eq!(labels, expected);
+}
