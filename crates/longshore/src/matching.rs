@@ -4,10 +4,13 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use host::pattern::{PatternSet, Patterns, PatternsError, TABLES};
 use host::{Offload, SocketId, Stack};
 use serde::Deserialize;
+
+use crate::log::LIMITED;
 
 /// What is done about a connection with a pattern in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -90,10 +93,15 @@ impl Matcher {
         }
     }
 
-    /// From now on what is read of this socket is searched.
-    pub fn begin(&self, stack: &mut Stack, socket: SocketId) {
-        if let Err(error) = stack.start_scan(socket, &self.set, self.by_nic) {
-            tracing::debug!(%error, "a connection is not searched");
+    /// From now on what is read of this socket is searched. A connection that can't be is reset if patterns close connections: nothing
+    /// passes unsearched.
+    pub fn begin(&self, now: Instant, stack: &mut Stack, socket: SocketId) {
+        let Err(error) = stack.start_scan(socket, &self.set, self.by_nic) else {
+            return;
+        };
+        tracing::warn!(target: LIMITED, %error, "a connection is not searched");
+        if self.rule.action == Action::Close {
+            let _ = stack.abort(now, socket);
         }
     }
 

@@ -65,8 +65,14 @@ impl Leg {
     }
 
     /// From now on what comes is searched.
-    pub fn search(&mut self, stack: &mut Stack, matcher: &Arc<Matcher>, peer: SocketAddr) {
-        matcher.begin(stack, self.id);
+    pub fn search(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        matcher: &Arc<Matcher>,
+        peer: SocketAddr,
+    ) {
+        matcher.begin(now, stack, self.id);
         let matcher = Arc::clone(matcher);
         self.search = Some(Search { matcher, peer });
     }

@@ -111,7 +111,7 @@ impl Server {
                 Event::Accepted(listener) => self.accept(now, stack, listener),
                 Event::Secured(id) => {
                     if let Some(matcher) = &self.rules.matcher {
-                        matcher.begin(stack, id);
+                        matcher.begin(now, stack, id);
                     }
                     self.with(id, |session| session.handle_secured(now));
                     self.drive(now, stack, id, Session::drive);
@@ -209,7 +209,7 @@ impl Server {
             }
             let is_secured = self.tls.is_none();
             if let Some(matcher) = self.rules.matcher.as_ref().filter(|_| is_secured) {
-                matcher.begin(stack, id);
+                matcher.begin(now, stack, id);
             }
             self.sessions[index] = Some(Session::new(id, now, is_secured));
             self.open += 1;

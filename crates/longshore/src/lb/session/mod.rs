@@ -177,7 +177,7 @@ impl Session {
         if let Some(matcher) = sh.matcher {
             session
                 .client
-                .search(sh.stack, matcher, session.endpoints.source);
+                .search(sh.now, sh.stack, matcher, session.endpoints.source);
         }
         if !sh.frontend.accept_proxy {
             session.introduced(sh);
