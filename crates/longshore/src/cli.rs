@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::sync::LazyLock;
+
 use clap::{Parser, Subcommand};
 
 use crate::control::options::{Restore, Ss, Stat, Stop};
@@ -10,11 +12,23 @@ use crate::{
 
 /// A network card made of software, and the host stack that goes with it.
 #[derive(Debug, Parser)]
-#[command(name = "longshore", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "longshore", version = version(), max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The version, and the commit that it was built from if whoever built it has named that in `LONGSHORE_COMMIT`.
+pub fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let version = env!("CARGO_PKG_VERSION");
+        match option_env!("LONGSHORE_COMMIT").filter(|commit| !commit.is_empty()) {
+            Some(commit) => format!("{version} ({commit})"),
+            None => version.to_owned(),
+        }
+    });
+    &VERSION
 }
 
 const EXAMPLES: &str = "\

@@ -23,7 +23,7 @@ pub fn describe() -> String {
         processor(&cpuinfo),
         if cores == 1 { "" } else { "s" },
         kernel.trim(),
-        env!("CARGO_PKG_VERSION"),
+        crate::cli::version(),
         date.get(5..22).unwrap_or(&date)
     )
 }
