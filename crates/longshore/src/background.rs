@@ -7,6 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -14,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, setsid, waitpid};
 
+use crate::log::LIMITED;
 use crate::signals::Signals;
 
 /// Whether a service goes on in the background.
@@ -35,12 +37,8 @@ impl Background {
     /// # Errors
     /// The log can't be written, or there can be no other process.
     pub fn begin(&self) -> Result<Readiness> {
-        let service_manager = service_manager();
         let Some(output) = self.output()? else {
-            return Ok(Readiness {
-                service_manager,
-                shell: None,
-            });
+            return Ok(Readiness::new(None));
         };
         let (ready, tell) = pipe_with(PipeFlags::CLOEXEC).context("a pipe")?;
         // The child has them blocked too until it takes them over.
@@ -53,10 +51,7 @@ impl Background {
                 setsid().context("a session")?;
                 let nothing = File::open("/dev/null").context("/dev/null")?;
                 rustix::stdio::dup2_stdin(nothing).context("the standard input")?;
-                Ok(Readiness {
-                    service_manager,
-                    shell: Some((tell, output)),
-                })
+                Ok(Readiness::new(Some((tell, output))))
             }
             child => {
                 drop(tell);
@@ -117,9 +112,43 @@ pub struct Readiness {
     service_manager: Option<UnixDatagram>,
     /// The process that was started from the shell.
     shell: Option<(OwnedFd, Output)>,
+    /// How often the service manager wants to hear, and when it hears next.
+    watchdog: Option<(Duration, Instant)>,
 }
 
 impl Readiness {
+    fn new(shell: Option<(OwnedFd, Output)>) -> Readiness {
+        let variable = |name| std::env::var(name).ok();
+        let own = std::process::id().to_string();
+        let is_ours = variable("WATCHDOG_PID").is_none_or(|pid| pid == own);
+        let limit = variable("WATCHDOG_USEC").and_then(|limit| limit.parse().ok());
+        let limit = limit.filter(|limit| is_ours && *limit > 0);
+        Readiness {
+            service_manager: service_manager(),
+            shell,
+            // Half of the time after which it gives up, as sd_watchdog_enabled(3) advises.
+            watchdog: limit.map(|limit| (Duration::from_micros(limit) / 2, Instant::now())),
+        }
+    }
+
+    /// Tells the service manager that the service does not hang, when that is due (systemd.service(5), `WatchdogSec=`). To be called by the
+    /// loop that does the work.
+    pub fn keep_alive(&mut self, now: Instant) {
+        if let (Some((period, due)), Some(socket)) = (&mut self.watchdog, &self.service_manager)
+            && *due <= now
+        {
+            *due = now + *period;
+            if let Err(error) = socket.send(b"WATCHDOG=1") {
+                tracing::warn!(target: LIMITED, %error, "the service manager can't be told");
+            }
+        }
+    }
+
+    /// When [`keep_alive`](Self::keep_alive) is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.watchdog.map(|(_, due)| due)
+    }
+
     /// The service is ready. Told again, it is no news to the shell.
     ///
     /// # Errors

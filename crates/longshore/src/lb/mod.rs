@@ -39,6 +39,7 @@ pub use balancer::Balancer;
 pub use options::Options;
 
 use crate::attach::{Attached, attach};
+use crate::background::Readiness;
 use crate::control::{Answer, Request, Server as ControlServer, ask};
 use crate::sandbox::Files;
 use crate::signals::Signals;
@@ -103,7 +104,13 @@ fn balance(run: &Run) -> Result<()> {
         remove: control.as_ref().map(ControlServer::directory),
     })?;
     readiness.tell()?;
-    let is_over = serve(&mut balancer, &mut attached, control.as_mut(), &signals)?;
+    let is_over = serve(
+        &mut balancer,
+        &mut attached,
+        control.as_mut(),
+        &signals,
+        &mut readiness,
+    )?;
     drop(control);
     if is_over {
         finish(&balancer, &mut attached, &signals)?;
@@ -118,6 +125,7 @@ fn serve(
     attached: &mut Attached,
     mut control: Option<&mut ControlServer>,
     signals: &Signals,
+    readiness: &mut Readiness,
 ) -> Result<bool> {
     let mut looked = Instant::now();
     let mut slept = false;
@@ -131,6 +139,7 @@ fn serve(
         }
         if slept || now.duration_since(looked) >= LOOK {
             looked = now;
+            readiness.keep_alive(now);
             if signals.received() {
                 if std::mem::replace(&mut was_told, true) {
                     return Ok(false);
@@ -146,7 +155,9 @@ fn serve(
         if !progress {
             let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
             fds.extend(control.iter().flat_map(|control| control.fds()));
-            slept = attached.runtime.wait(now, balancer.poll_timeout(), &fds)?;
+            let deadlines = [balancer.poll_timeout(), readiness.poll_timeout()];
+            let deadline = deadlines.into_iter().flatten().min();
+            slept = attached.runtime.wait(now, deadline, &fds)?;
         }
     }
 }

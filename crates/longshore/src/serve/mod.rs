@@ -20,7 +20,7 @@ use handshake::{Certificate, KeyLogSink, Options as TlsOptions, server_config};
 use host::TlsRole;
 
 use crate::attach::{Attached, Wire, attach};
-use crate::background::announce as announce_line;
+use crate::background::{Readiness, announce as announce_line};
 use crate::control;
 use crate::matching::{Matcher, Rule};
 use crate::min_rate::MinRate;
@@ -86,7 +86,13 @@ pub fn run(options: &Options) -> Result<()> {
         remove: control.as_ref().map(control::Server::directory),
     })?;
     readiness.tell()?;
-    serve(&mut server, &mut attached, control.as_mut(), &signals)?;
+    serve(
+        &mut server,
+        &mut attached,
+        control.as_mut(),
+        &signals,
+        &mut readiness,
+    )?;
 
     drop(control);
     attached.runtime.shutdown(Instant::now())?;
@@ -98,6 +104,7 @@ fn serve(
     attached: &mut Attached,
     mut control: Option<&mut control::Server>,
     signals: &Signals,
+    readiness: &mut Readiness,
 ) -> Result<()> {
     let mut swept = Instant::now();
     let mut looked = swept;
@@ -112,6 +119,7 @@ fn serve(
         }
         if slept || now.duration_since(looked) >= LOOK {
             looked = now;
+            readiness.keep_alive(now);
             if signals.received() {
                 return Ok(());
             }
@@ -124,7 +132,8 @@ fn serve(
             let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
             fds.extend(control.iter().flat_map(|control| control.fds()));
             let sweep = server.is_busy().then(|| swept + SWEEP);
-            let deadline = sweep.into_iter().chain(server.poll_timeout()).min();
+            let deadlines = [sweep, server.poll_timeout(), readiness.poll_timeout()];
+            let deadline = deadlines.into_iter().flatten().min();
             slept = attached.runtime.wait(now, deadline, &fds)?;
         }
     }

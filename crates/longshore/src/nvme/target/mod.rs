@@ -20,6 +20,7 @@ use l5p::nvme::target::{Config, Limits, Portal, Subsystem};
 use wire::nvme::Nqn;
 
 use crate::attach::{Attached, attach};
+use crate::background::Readiness;
 use crate::control;
 use crate::nvme::driver::nvme_offload;
 use crate::sandbox::Files;
@@ -86,7 +87,13 @@ pub fn run(options: &Target) -> Result<()> {
     })?;
     crate::background::announce(format_args!("{}", announcement.trim_end()));
     readiness.tell()?;
-    serve(&mut target, &mut attached, control.as_mut(), &signals)?;
+    serve(
+        &mut target,
+        &mut attached,
+        control.as_mut(),
+        &signals,
+        &mut readiness,
+    )?;
     drain(&mut target, &mut attached)?;
 
     drop(control);
@@ -148,6 +155,7 @@ fn serve(
     attached: &mut Attached,
     mut control: Option<&mut control::Server>,
     signals: &Signals,
+    readiness: &mut Readiness,
 ) -> Result<()> {
     let mut looked = Instant::now();
     let mut refreshed = looked;
@@ -161,6 +169,7 @@ fn serve(
         }
         if slept || now.duration_since(looked) >= LOOK {
             looked = now;
+            readiness.keep_alive(now);
             if signals.received() {
                 return Ok(());
             }
@@ -172,10 +181,9 @@ fn serve(
         if !progress {
             let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
             fds.extend(control.iter().flat_map(|control| control.fds()));
-            let mut deadline = refreshed + REFRESH;
-            if let Some(earlier) = target.poll_timeout() {
-                deadline = deadline.min(earlier);
-            }
+            let deadlines = [target.poll_timeout(), readiness.poll_timeout()];
+            let deadlines = deadlines.into_iter().flatten();
+            let deadline = deadlines.fold(refreshed + REFRESH, Instant::min);
             slept = attached.runtime.wait(now, Some(deadline), &fds)?;
         }
     }
