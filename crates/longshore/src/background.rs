@@ -118,16 +118,12 @@ pub struct Readiness {
 
 impl Readiness {
     fn new(shell: Option<(OwnedFd, Output)>) -> Readiness {
-        let variable = |name| std::env::var(name).ok();
-        let own = std::process::id().to_string();
-        let is_ours = variable("WATCHDOG_PID").is_none_or(|pid| pid == own);
-        let limit = variable("WATCHDOG_USEC").and_then(|limit| limit.parse().ok());
-        let limit = limit.filter(|limit| is_ours && *limit > 0);
+        let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
         Readiness {
             service_manager: service_manager(),
             shell,
             // Half of the time after which it gives up, as sd_watchdog_enabled(3) advises.
-            watchdog: limit.map(|limit| (Duration::from_micros(limit) / 2, Instant::now())),
+            watchdog: limit.map(|limit| (limit / 2, Instant::now())),
         }
     }
 

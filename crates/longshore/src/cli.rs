@@ -19,7 +19,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The version, and the commit that it was built from if whoever built it has named that in `LONGSHORE_COMMIT`.
+/// The version, with the commit if `LONGSHORE_COMMIT` names it at build time.
 pub fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
         let version = env!("CARGO_PKG_VERSION");

@@ -122,13 +122,12 @@ impl Glossary {
             let mut counters = group.counters.iter();
             counters.all(|(name, _)| kind.explain(name).is_some())
         };
-        let mut of_its_name = self.0.iter().filter(|kind| (kind.is_of)(&group.name));
-        let found = of_its_name.find(|kind| has_counters(kind));
-        // Another version's: its name decides.
-        let mut by_name = self.0.iter().filter(|kind| (kind.is_of)(&group.name));
+        let of_its_name = || self.0.iter().filter(|kind| (kind.is_of)(&group.name));
+        // Those of another version have counters that none has: the name decides.
+        let found = of_its_name().find(|kind| has_counters(kind));
         found
-            .or_else(|| by_name.next())
-            .unwrap_or_else(|| self.0.last().expect("there are kinds"))
+            .or_else(|| of_its_name().next())
+            .expect("every name is an interface's, if nothing else's")
     }
 
     /// What a counter of a group counts. An interface may have a name that looks like another kind's.
