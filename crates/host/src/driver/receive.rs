@@ -10,7 +10,7 @@ use wire::SeqNum;
 
 use super::Driver;
 use crate::counters::Counters;
-use crate::memory::{Arena, Buffer, Limits, Purpose, SizeClass, Usage};
+use crate::memory::{Arena, Buffer, Limits, SizeClass, Usage};
 
 /// What the NIC has to say.
 #[derive(Debug)]
@@ -369,8 +369,7 @@ fn fill(ring: &mut FillProducer, arena: &Arena, class: SizeClass) -> u64 {
     }
     let mut posted = 0;
     while free > 0 {
-        let buffer = arena.allocate_class(Purpose::Posted, class);
-        let Some(Ok(slice)) = buffer.map(Buffer::lend) else {
+        let Some(slice) = arena.lend(class) else {
             break;
         };
         if !ring.push(slice) {

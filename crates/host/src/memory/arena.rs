@@ -99,6 +99,21 @@ impl Arena {
         self.take(class as usize, purpose)
     }
 
+    /// Lends a block of this class to the device, as [`Buffer::lend`] does. `None` when it has none free.
+    #[inline]
+    pub(crate) fn lend(&self, class: SizeClass) -> Option<Slice> {
+        let pool = &self.shared.pools[class as usize];
+        let index = pool.pop()?;
+        pool.entries[index as usize]
+            .parts
+            .store(LENT, Ordering::Release);
+        Some(Slice {
+            region: self.shared.id,
+            offset: pool.offset_of(index),
+            len: pool.block_bytes,
+        })
+    }
+
     /// Bytes that the purpose may take now.
     pub fn headroom(&self, purpose: Purpose) -> u64 {
         self.shared.budget.headroom(purpose)
@@ -122,7 +137,7 @@ impl Arena {
         }
         let (class, index, start) = self.shared.locate(slice.offset)?;
         let pool = &self.shared.pools[class];
-        if start.checked_add(slice.len)? > pool.class.bytes() {
+        if start.checked_add(slice.len)? > pool.block_bytes {
             return None;
         }
         let received = Purpose::Received.whole();
@@ -130,7 +145,8 @@ impl Arena {
             .parts
             .compare_exchange(LENT, received, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        self.shared.budget.take(Purpose::Received, pool.class);
+        let bytes = pool.block_bytes;
+        self.shared.budget.take(Purpose::Received, bytes);
         Some(Buffer {
             shared: self.shared.clone(),
             class: class as u8,
@@ -175,7 +191,7 @@ impl Arena {
 
     #[inline]
     fn take(&self, class: usize, purpose: Purpose) -> Option<Buffer> {
-        let len = SizeClass::ALL[class].bytes();
+        let len = self.shared.pools[class].block_bytes;
         if self.shared.budget.headroom(purpose) < u64::from(len) {
             return None;
         }

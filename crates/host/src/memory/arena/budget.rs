@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::SizeClass;
-
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -155,16 +153,16 @@ impl Budget {
     }
 
     #[inline]
-    pub fn take(&self, purpose: Purpose, class: SizeClass) {
+    pub fn take(&self, purpose: Purpose, bytes: u32) {
         if purpose != Purpose::Posted {
-            self.used[purpose as usize].fetch_add(class.bytes().into(), Ordering::Relaxed);
+            self.used[purpose as usize].fetch_add(bytes.into(), Ordering::Relaxed);
         }
     }
 
     #[inline]
-    pub fn give(&self, purpose: Purpose, class: SizeClass) {
+    pub fn give(&self, purpose: Purpose, bytes: u32) {
         if purpose != Purpose::Posted {
-            self.used[purpose as usize].fetch_sub(class.bytes().into(), Ordering::Relaxed);
+            self.used[purpose as usize].fetch_sub(bytes.into(), Ordering::Relaxed);
         }
     }
 }

@@ -51,6 +51,7 @@ impl Buffer {
     }
 
     /// Keeps the first `len` bytes. Longer than the buffer changes nothing.
+    #[inline]
     pub fn truncate(&mut self, len: u32) {
         self.len = self.len.min(len);
     }
@@ -73,6 +74,7 @@ impl Buffer {
     ///
     /// # Panics
     /// When the buffer is shorter.
+    #[inline]
     pub fn advance(&mut self, len: u32) {
         assert!(len <= self.len, "{len} is beyond a buffer of {}", self.len);
         self.start += len;
@@ -98,6 +100,7 @@ impl Buffer {
     }
 
     /// The block's class.
+    #[inline]
     pub fn class(&self) -> SizeClass {
         SizeClass::ALL[self.class as usize]
     }
@@ -114,9 +117,10 @@ impl Buffer {
             return Err(LendError(self));
         }
         entry.parts.store(LENT, Ordering::Release);
-        self.shared.budget.give(Purpose::of(word), self.class());
+        let bytes = self.class().bytes();
+        self.shared.budget.give(Purpose::of(word), bytes);
         self.start = 0;
-        self.len = self.class().bytes();
+        self.len = bytes;
         let slice = self.slice();
         // The block stays taken; only the handle's hold on the arena ends here.
         let this = std::mem::ManuallyDrop::new(self);
@@ -125,10 +129,12 @@ impl Buffer {
         Ok(slice)
     }
 
+    #[inline]
     fn entry(&self) -> &Entry {
         &self.shared.pools[self.class as usize].entries[self.index as usize]
     }
 
+    #[inline]
     fn address(&self) -> *mut u8 {
         let pool = &self.shared.pools[self.class as usize];
         let offset = pool.offset_of(self.index) as usize + self.start as usize;
@@ -140,6 +146,7 @@ impl Buffer {
 impl Deref for Buffer {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: the range is in the region, which `shared` keeps mapped; no other handle names
         // these bytes (parts are disjoint), and a device that was sent their slice for reading
@@ -149,6 +156,7 @@ impl Deref for Buffer {
 }
 
 impl DerefMut for Buffer {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.address(), self.len as usize) }
@@ -156,11 +164,17 @@ impl DerefMut for Buffer {
 }
 
 impl Drop for Buffer {
+    #[inline]
     fn drop(&mut self) {
-        let pool = &self.shared.pools[self.class as usize];
-        let before = pool.entries[self.index as usize]
-            .parts
-            .fetch_sub(1, Ordering::AcqRel);
+        let parts = &self.entry().parts;
+        let before = match parts.load(Ordering::Acquire) {
+            // No other handle names a block in one part.
+            word if Purpose::parts(word) == 1 => {
+                parts.store(0, Ordering::Relaxed);
+                word
+            }
+            _ => parts.fetch_sub(1, Ordering::AcqRel),
+        };
         debug_assert!(before < LENT && Purpose::parts(before) > 0);
         if Purpose::parts(before) == 1 {
             self.shared.give(self.class.into(), self.index, before);

@@ -26,14 +26,15 @@ unsafe impl Sync for Shared {}
 
 impl Shared {
     /// Class, block and position in the block of an offset in the region.
+    #[inline]
     pub fn locate(&self, offset: u64) -> Option<(usize, u32, u32)> {
         // Pools lie one behind the other: the last that begins before the offset is the one.
         let mut pools = self.pools.iter().enumerate().rev();
         let (class, pool) = pools.find(|(_, pool)| pool.first <= offset)?;
         let within = offset - pool.first;
-        let index = within / u64::from(pool.class.bytes());
+        let index = within / u64::from(pool.block_bytes);
         (index < pool.entries.len() as u64).then(|| {
-            let start = within % u64::from(pool.class.bytes());
+            let start = within % u64::from(pool.block_bytes);
             (class, index as u32, start as u32)
         })
     }
@@ -43,7 +44,7 @@ impl Shared {
     pub fn take(&self, class: usize, purpose: Purpose) -> Option<u32> {
         let pool = &self.pools[class];
         let index = pool.pop()?;
-        self.budget.take(purpose, pool.class);
+        self.budget.take(purpose, pool.block_bytes);
         pool.entries[index as usize]
             .parts
             .store(purpose.whole(), Ordering::Relaxed);
@@ -54,7 +55,7 @@ impl Shared {
     #[inline]
     pub fn give(&self, class: usize, index: u32, word: u32) {
         let pool = &self.pools[class];
-        self.budget.give(Purpose::of(word), pool.class);
+        self.budget.give(Purpose::of(word), pool.block_bytes);
         pool.hot.push(&pool.entries, index, index);
     }
 }
@@ -148,7 +149,7 @@ impl Stack {
 /// was never used.
 pub(super) struct Pool {
     pub first: u64,
-    pub class: SizeClass,
+    pub block_bytes: u32,
     /// Free blocks with their pages.
     pub hot: Stack,
     /// Free blocks whose pages were given back to the system.
@@ -165,7 +166,7 @@ impl Pool {
     pub fn new(class: SizeClass, first: u64, count: u32) -> Self {
         Pool {
             first,
-            class,
+            block_bytes: class.bytes(),
             hot: Stack::default(),
             cold: Stack::default(),
             cold_blocks: AtomicU32::new(0),
@@ -175,8 +176,9 @@ impl Pool {
         }
     }
 
+    #[inline]
     pub fn offset_of(&self, index: u32) -> u64 {
-        self.first + u64::from(index) * u64::from(self.class.bytes())
+        self.first + u64::from(index) * u64::from(self.block_bytes)
     }
 
     #[inline]
@@ -205,7 +207,7 @@ impl Pool {
     pub fn resident(&self) -> u64 {
         let cold = self.cold_blocks.load(Ordering::Relaxed);
         let blocks = self.used.load(Ordering::Relaxed).saturating_sub(cold);
-        u64::from(blocks) * u64::from(self.class.bytes())
+        u64::from(blocks) * u64::from(self.block_bytes)
     }
 
     /// Blocks that are taken or lent.

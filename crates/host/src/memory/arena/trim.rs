@@ -20,7 +20,7 @@ impl Arena {
         let mut free = Vec::new();
         let mut given = 0;
         for pool in self.shared.pools.iter().rev() {
-            let block = u64::from(pool.class.bytes());
+            let block = u64::from(pool.block_bytes);
             let wanted = most.saturating_sub(given) / block;
             if wanted == 0 {
                 continue;
@@ -51,7 +51,7 @@ impl Shared {
     fn advise(&self, pool: &Pool, first: u32, count: usize) {
         let page = page_size();
         let start = self.base.addr().get() + pool.offset_of(first) as usize;
-        let end = start + count * pool.class.bytes() as usize;
+        let end = start + count * pool.block_bytes as usize;
         let (from, to) = (start.next_multiple_of(page), end / page * page);
         if from >= to {
             return;
