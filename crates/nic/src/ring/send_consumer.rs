@@ -83,63 +83,74 @@ impl SendConsumer {
         self.ring.read(0, &mut words[..8]);
         let head = *layout::Head::of(&words);
         let mut bytes = 64;
-        let command = self.command(head, &mut words, gather, &mut bytes);
-        let continuations = match &command {
-            Ok(_) => u32::from(head.continuations),
-            Err(_) => self.continuations_behind(head.continuations),
+        let refuse = |words: &_, error| Err(BadDescriptor::new(head.opcode, words, error));
+        let mut taken = Taken {
+            index,
+            bytes: 0,
+            command: self
+                .decode(head, &mut words, &mut bytes)
+                .or_else(|error| refuse(&words, error)),
         };
-        let command = command.map_err(|error| BadDescriptor::new(head.opcode, &words, error));
+        let mut continuations = u32::from(head.continuations);
+        // A command is large: it stays where it was decoded to.
+        if let Ok(command) = &taken.command
+            && let Err(error) = self
+                .slices(head, &words, gather, &mut bytes)
+                .and_then(|()| check_lengths(command, &words, gather))
+        {
+            taken.command = refuse(&words, error);
+        }
+        if taken.command.is_err() {
+            continuations = self.continuations_behind(head.continuations);
+        }
+        taken.bytes = bytes;
         if head.opcode == layout::CreateContext::OPCODE {
             // The keys stay neither in the ring nor here.
             self.ring.erase(PARAMETER_WORDS);
             words.zeroize();
         }
         self.ring.advance(1 + continuations);
-        Some(Taken {
-            index,
-            bytes,
-            command,
-        })
+        Some(taken)
     }
 
-    /// The command in the next slot, of which eight words have been read.
-    fn command(
-        &mut self,
+    /// The form of a descriptor that the function may use.
+    fn form(&self, opcode: u8) -> Result<&'static Form, ErrorCode> {
+        // A continuation with nothing that it continues is as wrong as no opcode at all.
+        let form = Form::of(opcode).filter(|_| opcode != layout::Continuation::OPCODE);
+        let form = form.ok_or(ErrorCode::BadOpcode)?;
+        match self.allowed >> opcode & 1 {
+            0 => Err(ErrorCode::Unsupported),
+            _ => Ok(form),
+        }
+    }
+
+    /// The command in the next slot without its slices. Eight words have been read; reads the rest of those that it has.
+    #[inline]
+    fn decode(
+        &self,
         head: layout::Head,
         words: &mut [u64; SLOT_WORDS],
-        gather: &mut Gather,
         bytes: &mut u32,
     ) -> Result<Command, ErrorCode> {
-        let form = match head.opcode {
-            // A continuation with nothing that it continues is as wrong as no opcode at all.
-            layout::Continuation::OPCODE => return Err(ErrorCode::BadOpcode),
-            opcode => Form::of(opcode).ok_or(ErrorCode::BadOpcode)?,
-        };
-        if self.allowed >> head.opcode & 1 == 0 {
-            return Err(ErrorCode::Unsupported);
-        }
+        let form = self.form(head.opcode)?;
         let rest = words_in_use(form, head, words)? - 8;
         self.ring.read_from(8, &mut words[8..8 + rest]);
         *bytes += rest as u32 * 8;
         if !form.is_clear(words) {
             return Err(ErrorCode::BadParameters);
         }
-        let command = decode(head, words)?;
-        self.slices(form, head, words, gather, bytes)?;
-        check_lengths(&command, words, gather)?;
-        Ok(command)
+        decode(head, words)
     }
 
     /// Collects the slices of the slot, and of its continuations, which must all be there.
     fn slices(
         &mut self,
-        form: &Form,
         head: layout::Head,
         words: &[u64; SLOT_WORDS],
         gather: &mut Gather,
         bytes: &mut u32,
     ) -> Result<(), ErrorCode> {
-        let (at, most) = form.slices;
+        let (at, most) = self.form(head.opcode)?.slices;
         let slices = usize::from(head.slices);
         if slices > most || most == 0 && head.continuations != 0 {
             return Err(ErrorCode::BadLength);

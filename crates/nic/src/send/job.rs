@@ -78,7 +78,7 @@ pub(crate) struct Made {
 
 impl Job {
     /// A `Send` that is still to be [checked](Self::check).
-    pub(crate) fn new(send: Send, index: u64) -> Job {
+    pub(crate) fn new(send: &Send, index: u64) -> Job {
         let wanted =
             send.mss != 0 || send.context.is_some() || send.flags.contains(SendFlags::CHECKSUM);
         let header = &send.header[..usize::from(send.header_len)];
@@ -93,7 +93,7 @@ impl Job {
             flow_hash: 0,
             seek: None,
             index,
-            send,
+            send: send.clone(),
         }
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn begin(
     offloads: &mut Offloads,
     function: &mut Function,
     connection: u32,
-    send: Send,
+    send: &Send,
 ) -> Result<(), Stopped> {
     debug_assert!(function.own.work.job.is_none());
     std::mem::swap(&mut function.own.work.gather, &mut offloads.gather);

@@ -129,7 +129,7 @@ fn send(
     let context = send.context;
     let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
     let bytes = u64::from(send.payload_len);
-    let mut job = Job::new(send.clone(), index);
+    let mut job = Job::new(send, index);
     if let Some(seek) = function.queues[queue].transmit.seek.take() {
         job.set_seek(seek);
     }

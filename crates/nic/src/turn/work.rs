@@ -164,7 +164,7 @@ pub(super) fn segment(
         for queue in &mut function.queues {
             queue.rings.recv.publish();
         }
-        let begun = transmit::begin(offloads, function, segment.connection, segment.send);
+        let begun = transmit::begin(offloads, function, segment.connection, &segment.send);
         if let Err(stopped) = begun {
             refused(offloads, function, now, &stopped);
             return Done::Some;

@@ -291,10 +291,14 @@ impl SendProducer {
         };
         words[1] = transmute!([ContextId::field(context), byte_count(payload)]);
         put_slices(&mut words[layout::Send::FORM.slices.0..], inline);
-        for (word, bytes) in words[8..].iter_mut().zip(header.chunks(8)) {
+        let (whole, part) = header.as_chunks();
+        for (word, bytes) in words[8..].iter_mut().zip(whole) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        if !part.is_empty() {
             let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_ne_bytes(padded);
+            padded[..part.len()].copy_from_slice(part);
+            words[8 + whole.len()] = u64::from_ne_bytes(padded);
         }
         let index = self.ring.next();
         self.ring.write(&words[..8 + header.len().div_ceil(8)]);
