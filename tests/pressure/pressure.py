@@ -24,8 +24,11 @@ WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 class Limits:
     """What victims may notice: as many times the 99th percentile, or less than a floor; and a share of the throughput."""
 
-    def __init__(self, whole):
+    def __init__(self, whole, lossy):
         self.p99_times, self.p99_floor_ms, self.throughput = (3, 0, 0.7) if whole else (3, 500, 0.3)
+        if lossy:
+            # What is lost two or three times in a row is the wire's doing, and comes in the quiet phase or does not: 0.2 s, 0.4 s, 0.8 s.
+            self.p99_floor_ms = 1500
         self.recovery_s, self.memory_times = 10, 1.2
 
 
@@ -237,7 +240,7 @@ def main():
     parser.add_argument("--results")
     parser.add_argument("--victim", action="append", default=[])
     options = parser.parse_args()
-    limits = Limits(options.whole)
+    limits = Limits(options.whole, lossy=options.scenario == "uploads")
     result = measure(options, limits)
     if options.results:
         with open(options.results, "a") as file:
