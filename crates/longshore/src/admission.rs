@@ -2,9 +2,8 @@
 //!
 //! | level | new connections | new requests |
 //! | --- | --- | --- |
-//! | free | are accepted | are served |
-//! | pressure | one for each that ends, and one every 10 ms; the others wait at the listener | are served |
-//! | exhausted | the same | get 503 with `Retry-After`, once that has lasted for a second |
+//! | free, pressure | are accepted | are served |
+//! | exhausted | one for each that ends, and one every 10 ms; the others wait at the listener | once that has lasted for a second, get 503 with `Retry-After`, but for those of clients that have taken a response |
 
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
@@ -13,55 +12,59 @@ use host::memory::MemoryLevel;
 
 use crate::log::LIMITED;
 
-/// While memory is short one connection is accepted so often, so that those that stay can't shut the others out.
+/// Without memory one connection is accepted so often, so that those that stay can't shut the others out.
 const PACE: Duration = Duration::from_millis(10);
 /// So long the stack has to take memory back from those that make no progress: until then the reserves serve requests.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How the level has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+/// What has changed since it was looked at last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
     /// Memory is shorter than before.
-    Worse,
-    /// There is more of it.
-    Better,
+    pub is_worse: bool,
+    /// Connections that were held back may be accepted.
+    pub retries: bool,
 }
 
 /// Whether connections are accepted, and requests served.
 #[derive(Debug, Default)]
 pub struct Admission {
     level: MemoryLevel,
-    /// Connections that have ended while memory is short, for each of which another is accepted.
+    /// Connections that have ended while there is no memory, for each of which another is accepted.
     places: u32,
-    /// While memory is short, when one is accepted without a place.
+    /// While there is no memory, when one is accepted without a place.
     next: Option<Instant>,
+    /// Connections may wait to be accepted.
+    holds_back: bool,
     /// Since when memory has been exhausted.
     exhausted: Option<Instant>,
 }
 
 impl Admission {
-    /// Looks how short memory is; whether that has changed.
-    pub fn look(&mut self, now: Instant, level: MemoryLevel) -> Option<Change> {
-        let change = match level.cmp(&self.level) {
-            Ordering::Equal => return None,
-            Ordering::Greater => Change::Worse,
-            Ordering::Less => Change::Better,
-        };
-        self.level = level;
-        self.places = 0;
-        self.next = (self.level != MemoryLevel::Free).then(|| now + PACE);
-        self.exhausted = (self.level == MemoryLevel::Exhausted).then_some(now);
-        self.log();
-        Some(change)
+    /// Looks how short memory is, and whether it is time to try again.
+    pub fn poll(&mut self, now: Instant, level: MemoryLevel) -> News {
+        let change = level.cmp(&self.level);
+        if change != Ordering::Equal {
+            self.level = level;
+            self.places = 0;
+            self.exhausted = (level == MemoryLevel::Exhausted).then_some(now);
+            self.next = self.exhausted.map(|now| now + PACE);
+            self.log();
+        }
+        let may_retry = change == Ordering::Less || self.next.is_some_and(|next| next <= now);
+        News {
+            is_worse: change == Ordering::Greater,
+            retries: may_retry && std::mem::take(&mut self.holds_back),
+        }
     }
 
     fn log(&self) {
         match self.level {
             MemoryLevel::Free => {
-                tracing::warn!(target: LIMITED, "memory is free again: connections are accepted");
+                tracing::warn!(target: LIMITED, "memory is free again");
             }
             MemoryLevel::Pressure => {
-                tracing::warn!(target: LIMITED, "memory is short: new connections wait");
+                tracing::warn!(target: LIMITED, "memory is short");
             }
             MemoryLevel::Exhausted => tracing::warn!(
                 target: LIMITED,
@@ -70,14 +73,17 @@ impl Admission {
         }
     }
 
-    /// Whether a connection may be accepted now.
-    pub fn may_accept(&self, now: Instant) -> bool {
-        self.level == MemoryLevel::Free || self.places > 0 || self.is_due(now)
+    /// Whether a connection may be accepted now. If not, it is held back.
+    pub fn may_accept(&mut self, now: Instant) -> bool {
+        let is_due = self.next.is_some_and(|next| next <= now);
+        let may = self.exhausted.is_none() || self.places > 0 || is_due;
+        self.holds_back |= !may;
+        may
     }
 
     /// A connection was accepted.
     pub fn accepted(&mut self, now: Instant) {
-        if self.level == MemoryLevel::Free {
+        if self.exhausted.is_none() {
             return;
         }
         match self.places {
@@ -88,25 +94,20 @@ impl Admission {
 
     /// A connection has ended.
     pub fn ended(&mut self) {
-        if self.level != MemoryLevel::Free {
+        if self.exhausted.is_some() {
             self.places += 1;
         }
     }
 
-    /// New requests are refused.
+    /// Whether new requests are refused, but for those of clients that have taken a response.
     pub fn sheds(&self, now: Instant) -> bool {
         let since = self.exhausted;
         since.is_some_and(|since| now.duration_since(since) >= GRACE)
     }
 
-    /// When a connection that waits may be accepted although none has ended.
+    /// When a connection that is held back may be accepted although none has ended.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.next
-    }
-
-    /// Whether that time has come.
-    pub fn is_due(&self, now: Instant) -> bool {
-        self.next.is_some_and(|next| next <= now)
+        self.next.filter(|_| self.holds_back)
     }
 }
 
@@ -114,17 +115,28 @@ impl Admission {
 mod tests {
     use super::*;
 
-    fn look(admission: &mut Admission, now: Instant, level: MemoryLevel) {
-        assert!(admission.look(now, level).is_some());
-        assert_eq!(admission.look(now, level), None);
+    const WORSE: News = News {
+        is_worse: true,
+        retries: false,
+    };
+
+    #[test]
+    fn under_pressure_connections_are_accepted() {
+        let (mut admission, now) = (Admission::default(), Instant::now());
+        assert_eq!(admission.poll(now, MemoryLevel::Pressure), WORSE);
+        assert_eq!(admission.poll(now, MemoryLevel::Pressure), News::default());
+        assert!(admission.may_accept(now) && !admission.sheds(now + GRACE));
+        assert_eq!(admission.poll_timeout(), None);
     }
 
     #[test]
-    fn under_pressure_a_connection_takes_the_place_of_one_that_has_ended_or_its_turn() {
+    fn without_memory_a_connection_takes_the_place_of_one_that_has_ended_or_its_turn() {
         let (mut admission, now) = (Admission::default(), Instant::now());
         assert!(admission.may_accept(now));
-        look(&mut admission, now, MemoryLevel::Pressure);
+        assert_eq!(admission.poll(now, MemoryLevel::Exhausted), WORSE);
+        assert_eq!(admission.poll_timeout(), None);
         assert!(!admission.may_accept(now));
+        assert_eq!(admission.poll_timeout(), Some(now + PACE));
         for _ in 0..2 {
             admission.ended();
         }
@@ -134,6 +146,7 @@ mod tests {
         }
         assert!(!admission.may_accept(now));
         let later = now + PACE;
+        assert!(admission.poll(later, MemoryLevel::Exhausted).retries);
         assert!(admission.may_accept(later));
         admission.accepted(later);
         assert!(!admission.may_accept(later));
@@ -141,15 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_connections_are_accepted_as_under_pressure_and_requests_refused() {
+    fn without_memory_requests_are_refused_until_there_is_some() {
         let (mut admission, now) = (Admission::default(), Instant::now());
-        look(&mut admission, now, MemoryLevel::Exhausted);
-        assert!(!admission.may_accept(now) && admission.may_accept(now + PACE));
-        admission.ended();
-        assert!(admission.may_accept(now));
+        admission.poll(now, MemoryLevel::Exhausted);
+        assert!(!admission.may_accept(now));
         assert!(!admission.sheds(now) && admission.sheds(now + GRACE));
-        assert_eq!(admission.poll_timeout(), Some(now + PACE));
-        look(&mut admission, now, MemoryLevel::Free);
+        assert!(admission.poll(now, MemoryLevel::Free).retries);
         assert!(admission.may_accept(now) && !admission.sheds(now + GRACE));
+        assert_eq!(admission.poll_timeout(), None);
     }
 }

@@ -93,7 +93,7 @@ impl Connection {
             if !self.timers.is_set(crate::timer::Timer::Retransmit) {
                 self.arm_loss_timer(now);
             }
-        } else if self.snd.window.bytes() == 0 && !self.detached {
+        } else if self.snd.window.bytes() == 0 && self.waits_for_window() {
             // RFC 9293 §3.8.6.1: a peer that answers is alive, however long its window stays closed.
             self.snd.progress_at = now;
         }

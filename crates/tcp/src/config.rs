@@ -23,7 +23,8 @@ pub struct Config {
     pub delayed_ack: Option<Duration>,
     /// Keep-alive probes (RFC 9293 §3.8.4), off by default.
     pub keep_alive: Option<KeepAlive>,
-    /// Give up when data has gone unacknowledged for so long (RFC 9293 §3.8.3); `None` counts retries instead.
+    /// Give up when data has gone unacknowledged for so long (RFC 9293 §3.8.3), or unsent because the peer's window stayed closed (RFC 6429 §3), as
+    /// Linux's `TCP_USER_TIMEOUT` has it; `None` counts retries instead, and waits for a peer that answers.
     pub user_timeout: Option<Duration>,
     /// Offer and accept timestamps (RFC 7323).
     pub timestamps: bool,

@@ -268,7 +268,9 @@ impl Connection {
     fn watch_window(&mut self, now: Time) {
         let idle = self.snd.una == self.snd.nxt;
         if idle && !self.timers.is_set(Timer::Persist) && !self.timers.is_set(Timer::Cork) {
-            self.timers.set(Timer::Persist, now.after(self.rtt.rto()));
+            self.snd.progress_at = now;
+            self.timers
+                .set(Timer::Persist, now.after(self.retransmission_timeout(now)));
         }
     }
 

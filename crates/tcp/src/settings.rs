@@ -71,6 +71,12 @@ impl Settings {
             .map(|millis| u64::from(millis.get()) * MILLISECOND)
     }
 
+    /// The peer is waited for no longer than one of an orphan.
+    pub(crate) fn limit_user_timeout(&mut self) {
+        let limit = NonZeroU32::new(self.orphan_timeout).unwrap_or(NonZeroU32::MIN);
+        self.user_timeout = Some(self.user_timeout.map_or(limit, |own| own.min(limit)));
+    }
+
     pub(crate) fn orphan_timeout(&self) -> Nanos {
         u64::from(self.orphan_timeout) * MILLISECOND
     }

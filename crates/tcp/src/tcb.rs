@@ -287,6 +287,14 @@ impl Connection {
         }
     }
 
+    /// The peer is waited for no longer than one of an orphan from now on, but what it sends is not answered by a reset yet: it would take away
+    /// what the peer has not read. Call it instead of [`detach`](Self::detach), until all is acknowledged.
+    pub fn limit_wait(&mut self, now: Instant) {
+        self.settings.limit_user_timeout();
+        let now = self.time(now);
+        self.limit_orphan(now);
+    }
+
     /// Ends the connection with a RST at once (RFC 9293 §3.10.5).
     pub fn abort(&mut self) {
         if !matches!(self.state, State::Closed | State::SynSent | State::TimeWait) {

@@ -67,13 +67,18 @@ impl Connection {
         }
     }
 
+    /// Whether a peer that keeps its window closed but answers is not given up (RFC 9293 §3.8.6.1). That is about an application that waits; one
+    /// that has set a limit does not (RFC 6429 §3), nor does an orphan.
+    pub(crate) fn waits_for_window(&self) -> bool {
+        self.patience().is_none()
+    }
+
     /// RFC 9293 §3.8.3: R2, in time or in tries; in both for an orphan.
     fn is_past_user_timeout(&self, now: Time, tries: u8, most: u8) -> bool {
         /// A peer that was heard within this time is alive: two of the longest timeouts.
         const ALIVE: Nanos = 240 * SECOND;
-        // RFC 9293 §3.8.6.1: a peer that keeps its window closed but answers is not given up. That is about an application that waits.
-        let is_waited_for = self.state.is_synchronized() && !self.detached;
-        if is_waited_for && self.snd.window.bytes() == 0 && now.since(self.heard_at) < ALIVE {
+        let is_closed = self.state.is_synchronized() && self.snd.window.bytes() == 0;
+        if is_closed && self.waits_for_window() && now.since(self.heard_at) < ALIVE {
             return false;
         }
         let counts_tries = self.detached || self.settings.user_timeout().is_none();
@@ -93,9 +98,9 @@ impl Connection {
         }
     }
 
-    /// The peer of an orphan is given up; should it be there still, it is told.
+    /// The peer is given up. If that is because of a limit, and it is there still, it is told.
     fn give_up(&mut self) {
-        if self.detached && self.state.is_synchronized() {
+        if self.patience().is_some() && self.state.is_synchronized() {
             self.snd.reset_at = Some(self.snd.nxt);
         }
         self.finish(CloseReason::TimedOut);
@@ -131,20 +136,14 @@ impl Connection {
         );
     }
 
-    /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers.
+    /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers, unless that is [limited](Self::waits_for_window).
     fn on_persist_timeout(&mut self, now: Time) {
-        // RFC 9293 §3.8.6.1 is about an application that waits; without one the connection ends after a while.
-        if self.detached && self.is_past_user_timeout(now, self.rtt.backoff.tries(), self.retries())
-        {
-            self.give_up();
-            return;
-        }
-        let silent = match self.settings.user_timeout() {
-            Some(limit) => self.probes > 0 && now.since(self.heard_at) >= limit,
-            None => self.probes >= self.settings.retries,
+        let is_over = match self.waits_for_window() {
+            true => self.probes >= self.settings.retries,
+            false => self.is_past_user_timeout(now, self.rtt.backoff.tries(), self.retries()),
         };
-        if silent {
-            self.finish(CloseReason::TimedOut);
+        if is_over {
+            self.give_up();
             return;
         }
         self.probes = self.probes.saturating_add(1);
@@ -154,10 +153,7 @@ impl Connection {
         } else {
             self.snd.due.probe = true;
         }
-        let wait = match self.detached {
-            true => self.retransmission_timeout(now),
-            false => self.rtt.rto(),
-        };
+        let wait = self.retransmission_timeout(now);
         self.timers.set(Timer::Persist, now.after(wait));
     }
 

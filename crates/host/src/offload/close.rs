@@ -50,9 +50,10 @@ impl ConnectionOffload {
         if lingers || is_all_read {
             socket.tcp.consumed(now, unread);
         }
-        if !lingers {
+        match lingers {
+            true => socket.tcp.limit_wait(now),
             // Bytes that were not read stay unconsumed: TCP tells the peer by a reset.
-            socket.tcp.detach(now);
+            false => socket.tcp.detach(now),
         }
         transport.schedule.mark_ready(id, socket);
         transport.shortage.note_orphan(now);

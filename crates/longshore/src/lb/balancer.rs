@@ -17,7 +17,7 @@ use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
 use super::session::{Fate, Session, Shared};
 use super::sessions::Sessions;
-use crate::admission::{Admission, Change};
+use crate::admission::Admission;
 use crate::matching::Matcher;
 
 /// How often idle connections to servers are looked through.
@@ -131,25 +131,22 @@ impl Balancer {
 
     /// Accepts what was held back, as far as the stack has memory for it again.
     fn watch_memory(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let change = self.parts.admission.look(now, stack.memory_level());
-        if change == Some(Change::Worse) {
+        let news = self.parts.admission.poll(now, stack.memory_level());
+        if news.is_worse {
             for frontend in &mut self.parts.frontends {
                 frontend.counters.memory_shortages += 1;
             }
         }
-        let lacks_memory = self.parts.lacks_memory();
-        let is_due = change == Some(Change::Better) || self.parts.admission.is_due(now);
-        if lacks_memory && is_due {
+        if news.retries {
             for index in 0..self.parts.frontends.len() {
                 self.accept_held_back(now, stack, index);
             }
         }
-        lacks_memory && is_due
+        news.retries
     }
 
     /// When to poll again if no event comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let lacks_memory = self.parts.lacks_memory();
         let has_idle = self
             .parts
             .pools
@@ -161,7 +158,7 @@ impl Balancer {
             self.checker.poll_timeout(),
             has_idle.then_some(self.swept + SWEEP),
             self.parts.ends,
-            self.parts.admission.poll_timeout().filter(|_| lacks_memory),
+            self.parts.admission.poll_timeout(),
             // Who has had a turn goes on at once.
             (!self.ready.is_empty()).then_some(self.swept),
         ]
@@ -320,7 +317,7 @@ impl Balancer {
     ) {
         loop {
             let frontend = &mut self.parts.frontends[index];
-            frontend.held_back = frontend.shortage(now, &self.parts.admission);
+            frontend.held_back = frontend.shortage(now, &mut self.parts.admission);
             if frontend.held_back.is_some() {
                 return;
             }

@@ -54,12 +54,6 @@ impl Parts {
             is_stopping: self.ends.is_some(),
         }
     }
-
-    /// Whether connections may wait for memory.
-    pub(super) fn lacks_memory(&self) -> bool {
-        let mut frontends = self.frontends.iter();
-        frontends.any(|frontend| frontend.held_back == Some(Shortage::Memory))
-    }
 }
 
 /// Where clients come in.
@@ -76,7 +70,7 @@ pub(super) struct Frontend {
 
 impl Frontend {
     /// What there is too little of for another connection now.
-    pub(super) fn shortage(&self, now: Instant, admission: &Admission) -> Option<Shortage> {
+    pub(super) fn shortage(&self, now: Instant, admission: &mut Admission) -> Option<Shortage> {
         if self.counters.connections_open >= u64::from(self.config.max_connections) {
             return Some(Shortage::Connections);
         }

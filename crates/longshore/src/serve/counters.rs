@@ -37,8 +37,10 @@ counters! {
         requests_shed,
         /// Times that memory became short or exhausted, so that connections waited to be accepted.
         memory_shortages,
-        /// Clients that took too long.
+        /// Clients that took too long for the handshake of TLS, or to close.
         client_timeouts,
+        /// Clients given up because they took nothing of what waited for them for `--send-timeout`.
+        send_timeouts,
         /// Clients reset because they took less than `--min-rate`.
         slow_readers,
         /// Connections closed for a pattern of `--match` in them.

@@ -79,6 +79,9 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let mut server = Server::new(store, tls, offload, way, Rules { matcher, min_rate });
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
+    let limit = Duration::from_secs(options.send_timeout.into());
+    let stack = attached.runtime.stack();
+    stack.set_user_timeout((!limit.is_zero()).then_some(limit));
     listen(&mut server, &mut attached, &options.wire, port)?;
     announce(options, &attached, port);
     options.account.enter(Files {

@@ -74,6 +74,9 @@ pub struct Options {
         default_value = "log"
     )]
     pub match_action: Action,
+    /// Reset clients that take nothing of what waits for them for so long; 0 for no limit
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub send_timeout: u32,
     /// Reset clients that take fewer bytes a second of what waits for them, over 30 s; 0 for any rate
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub min_rate: u32,

@@ -12,7 +12,7 @@ use host::{
 use super::counters::ServeCounters;
 use super::files::{FileSource, Files};
 use super::session::{Fate, Session, Shared};
-use crate::admission::{Admission, Change};
+use crate::admission::Admission;
 use crate::attach::Attached;
 use crate::control::{Answer, CounterGroup, Request};
 use crate::log::LIMITED;
@@ -38,8 +38,6 @@ pub(super) struct Server {
     admission: Admission,
     /// Where it listens.
     listeners: Vec<ListenerId>,
-    /// Connections may wait to be accepted, because memory is short.
-    holds_back: bool,
     counters: ServeCounters,
     scratch: Vec<u8>,
     /// By [`SocketId::index`].
@@ -66,7 +64,6 @@ impl Server {
             rules,
             admission: Admission::default(),
             listeners: Vec::new(),
-            holds_back: false,
             counters: ServeCounters::default(),
             scratch: Vec::new(),
             sessions: Vec::new(),
@@ -113,7 +110,7 @@ impl Server {
                     if let Some(matcher) = &self.rules.matcher {
                         matcher.begin(now, stack, id);
                     }
-                    self.with(id, |session| session.handle_secured(now));
+                    self.with(id, Session::handle_secured);
                     self.drive(now, stack, id, Session::drive);
                 }
                 Event::Readable(id) => {
@@ -133,26 +130,22 @@ impl Server {
 
     /// When to poll again if no event comes before.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.admission.poll_timeout().filter(|_| self.holds_back)
+        self.admission.poll_timeout()
     }
 
     /// Accepts what was held back, as far as the stack has memory for it again.
     fn watch_memory(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let change = self.admission.look(now, stack.memory_level());
-        self.counters.memory_shortages += u64::from(change == Some(Change::Worse));
-        let is_due = change == Some(Change::Better) || self.admission.is_due(now);
-        let holds_back = self.holds_back && is_due;
-        if holds_back {
+        let news = self.admission.poll(now, stack.memory_level());
+        self.counters.memory_shortages += u64::from(news.is_worse);
+        if news.retries {
             self.accept_held_back(now, stack);
         }
-        holds_back
+        news.retries
     }
 
     fn accept_held_back(&mut self, now: Instant, stack: &mut Stack) {
-        if self.holds_back {
-            for at in 0..self.listeners.len() {
-                self.accept(now, stack, self.listeners[at]);
-            }
+        for at in 0..self.listeners.len() {
+            self.accept(now, stack, self.listeners[at]);
         }
     }
 
@@ -186,14 +179,9 @@ impl Server {
     }
 
     fn accept(&mut self, now: Instant, stack: &mut Stack, listener: ListenerId) {
-        loop {
-            self.holds_back = !self.admission.may_accept(now);
-            if self.holds_back {
-                return;
-            }
-            let Some(id) = stack.accept(listener) else {
-                return;
-            };
+        while self.admission.may_accept(now)
+            && let Some(id) = stack.accept(listener)
+        {
             self.admission.accepted(now);
             self.counters.connections += 1;
             if let Some(role) = &self.tls
@@ -224,6 +212,7 @@ impl Server {
             }
             _ => tracing::debug!("a connection ended: {reason}"),
         }
+        self.counters.send_timeouts += u64::from(*reason == CloseReason::TimedOut);
         self.remove(now, stack, id);
     }
 
@@ -274,7 +263,9 @@ impl Server {
             self.open -= 1;
             let _ = stack.close(now, id);
             self.admission.ended();
-            self.accept_held_back(now, stack);
+            if self.admission.poll_timeout().is_some() {
+                self.accept_held_back(now, stack);
+            }
         }
     }
 }

@@ -16,8 +16,6 @@ use crate::store::{Found, OpenFile, Store};
 
 /// From the connection to the end of the TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(15);
-/// Without any byte that the client takes.
-const STALL_TIME: Duration = Duration::from_secs(60);
 /// For the client to close after our last response.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 /// A file up to this size is sent with its head, from one buffer, in one record.
@@ -33,7 +31,7 @@ pub(super) struct Shared<'a> {
     pub(super) store: &'a Store,
     pub(super) files: &'a mut Files,
     pub(super) rules: &'a Rules,
-    /// New requests are refused for want of memory.
+    /// New requests are refused for want of memory, but for those of clients that have taken a response.
     pub(super) sheds: bool,
     pub(super) counters: &'a mut ServeCounters,
     /// Scratch for what is read.
@@ -64,6 +62,9 @@ pub(super) struct Session {
     /// The client sends no more: there is nothing to wait for at the end.
     client_ended: bool,
     outgoing: Outgoing,
+    /// It was sent a response.
+    was_served: bool,
+    /// For the handshake, or to close.
     deadline: Instant,
     /// What the client takes.
     reader: Reader,
@@ -93,8 +94,9 @@ impl Session {
             readable: true,
             client_ended: false,
             outgoing: Outgoing::default(),
+            was_served: false,
             reader: Reader::default(),
-            deadline: now + if secured { STALL_TIME } else { HANDSHAKE_TIME },
+            deadline: now + HANDSHAKE_TIME,
         }
     }
 
@@ -103,9 +105,8 @@ impl Session {
     }
 
     /// The TLS handshake is done.
-    pub(super) fn handle_secured(&mut self, now: Instant) {
+    pub(super) fn handle_secured(&mut self) {
         self.phase = Phase::Open;
-        self.deadline = now + STALL_TIME;
     }
 
     /// There may be something to read.
@@ -127,12 +128,12 @@ impl Session {
         if self.reader.is_due(now) && self.reads_too_slowly(now, shared) {
             return Fate::Abort;
         }
-        if self.phase == Phase::Open && !self.outgoing.active {
+        if self.phase == Phase::Open {
+            // The stack gives up who takes nothing of a response.
             let due = self.http.poll_timeout().is_some_and(|due| due <= now);
-            return if due {
-                self.drive(now, shared)
-            } else {
-                Fate::Waits
+            return match due && !self.outgoing.active {
+                true => self.drive(now, shared),
+                false => Fate::Waits,
             };
         }
         if now < self.deadline {
@@ -233,7 +234,7 @@ impl Session {
 
     fn serve(&mut self, request: &Request, shared: &mut Shared<'_>) {
         let now = SystemTime::now();
-        if shared.sheds {
+        if shared.sheds && !self.has_taken_a_response(shared) {
             shared.counters.requests_shed += 1;
             let response = http::refuse(Status::UNAVAILABLE, request, now);
             return self.begin(response, None, shared);
@@ -253,6 +254,12 @@ impl Session {
             }
             Ok(Found::File(open)) => self.serve_file(request, *open, now, shared),
         }
+    }
+
+    /// Whether it was sent a response, and has acknowledged all of it: the reserves serve it.
+    fn has_taken_a_response(&self, shared: &Shared<'_>) -> bool {
+        let info = shared.stack.info(self.id);
+        self.was_served && info.is_some_and(|info| info.send_queue == 0)
     }
 
     fn serve_file(
@@ -304,14 +311,10 @@ impl Session {
             return Ok(true);
         }
         self.reader.begin(now, &shared.rules.min_rate);
-        let left = *turn;
-        let is_whole = self.outgoing.queue(now, self.id, shared, turn);
-        if *turn < left {
-            self.deadline = now + STALL_TIME;
-        }
-        if !is_whole? {
+        if !self.outgoing.queue(now, self.id, shared, turn)? {
             return Ok(false);
         }
+        self.was_served = true;
         self.http.responded(now, self.outgoing.keep_alive);
         Ok(true)
     }

@@ -391,6 +391,49 @@ fn the_user_timeout_ends_a_connection_that_makes_no_progress() {
     assert_eq!(peer.event(), Some(Event::Closed(CloseReason::TimedOut)));
 }
 
+/// RFC 6429 §3.
+#[test]
+fn the_user_timeout_ends_the_wait_for_a_closed_window() {
+    let limit = Duration::from_secs(7);
+    let config = Config {
+        user_timeout: Some(limit),
+        ..Config::default()
+    };
+    let mut peer = Peer::connected(&config, modern());
+    peer.window = 0;
+    let ack = peer.ack;
+    peer.acknowledge(ack);
+    peer.pass(Duration::from_secs(100));
+    peer.queue(100);
+    peer.sent();
+    let begin = peer.now;
+    while peer.connection.state() != State::Closed {
+        assert!(peer.next_timer().is_some());
+        let is_reset = |it: &tcp::Transmit| it.header.flags.contains(Flags::RST);
+        let resets = peer.sent().iter().filter(|it| is_reset(it)).count();
+        assert_eq!(resets > 0, peer.connection.state() == State::Closed);
+        peer.acknowledge(ack);
+    }
+    assert_eq!(peer.now - begin, limit);
+    assert_eq!(peer.event(), Some(Event::Closed(CloseReason::TimedOut)));
+}
+
+/// Its application has let go of it, but a reset must not take away what the peer has not read yet.
+#[test]
+fn a_connection_whose_wait_is_limited_ends_as_an_orphan_does() {
+    let mut peer = Peer::modern();
+    peer.queue(100);
+    let now = peer.now;
+    peer.connection.close(now);
+    peer.connection.limit_wait(now);
+    peer.sent();
+    while peer.connection.state() != State::Closed {
+        assert!(peer.next_timer().is_some());
+        peer.sent();
+    }
+    assert_eq!(peer.now - now, Config::default().orphan_timeout);
+}
+
 /// R2 of RFC 9293 §3.8.3.
 #[test]
 fn retries_end_too() {

@@ -1,6 +1,6 @@
 //! Writing.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nic::ring::Slice;
 
@@ -124,6 +124,13 @@ impl Stack {
         }
         self.transport().sockets.owned(id)?.tcp.set_nagle(!nodelay);
         Ok(())
+    }
+
+    /// How long peers of connections may leave data unacknowledged, or keep their window closed to it, before these are given up with
+    /// [`TimedOut`](crate::CloseReason::TimedOut), as Linux's `TCP_USER_TIMEOUT` has it (RFC 5482, RFC 6429 §3). It is for connections that are opened
+    /// from now on, at listeners of later than now; without one retransmissions are counted, and a peer that answers is waited for.
+    pub fn set_user_timeout(&mut self, limit: Option<Duration>) {
+        self.transport().config.tcp.user_timeout = limit;
     }
 
     /// Bytes that [`write`](Self::write) has room for now.

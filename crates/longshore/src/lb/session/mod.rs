@@ -63,7 +63,7 @@ pub struct Shared<'a> {
     pub splices: &'a mut Vec<Option<(SpliceHandle, SessionKey)>>,
     /// The stack splices.
     pub can_splice: bool,
-    /// New requests are refused for want of memory.
+    /// New requests are refused for want of memory, but for those of clients that have taken a response.
     pub sheds: bool,
     /// No new requests: the process is to end.
     pub is_stopping: bool,
@@ -131,6 +131,8 @@ pub struct Session {
     server: Option<Upstream>,
     endpoints: Endpoints,
     exchange: Exchange,
+    /// It was sent a response of a backend's.
+    was_served: bool,
     splicing: tunnel::Splicing,
     /// When lingering ends whatever the client does.
     lingers_until: Instant,
@@ -171,6 +173,7 @@ impl Session {
             server: None,
             endpoints,
             exchange: Exchange::default(),
+            was_served: false,
             splicing: tunnel::Splicing::default(),
             lingers_until: sh.now,
         };

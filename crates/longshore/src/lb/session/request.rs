@@ -54,7 +54,8 @@ impl Session {
     fn handle_request(&mut self, start: usize, end: usize, sh: &mut Shared<'_>) -> Step {
         sh.counters.requests += 1;
         match self.understand(start, end, sh) {
-            Ok(()) if sh.sheds => {
+            // The reserves serve those who have taken a response.
+            Ok(()) if sh.sheds && !(self.was_served && self.has_all(sh)) => {
                 self.client.inbox.consume(end);
                 sh.counters.requests_shed += 1;
                 self.give_up(Status::UNAVAILABLE, sh)
