@@ -37,7 +37,7 @@ impl Device {
         let driver = Driver::new(function, config.memory);
         let level = MemoryLevel::Free;
         Self {
-            queue_limits: QueueLimits::of(level, driver.arena(), config.send_buffer),
+            queue_limits: QueueLimits::of(level, driver.arena(), config.send_buffer, 0),
             send_buffer: config.send_buffer,
             driver,
             counters: Counters::default(),
@@ -49,8 +49,8 @@ impl Device {
         }
     }
 
-    /// Has the NIC's receive buffers filled up, and looks how short memory is.
-    pub fn supply(&mut self, now: Instant) {
+    /// Has the NIC's receive buffers filled up, and looks how short memory is for so many sockets.
+    pub fn supply(&mut self, now: Instant, sockets: u32) {
         self.driver.refill();
         let arena = self.driver.arena();
         let (limits, usage) = (arena.limits(), arena.usage());
@@ -62,7 +62,8 @@ impl Device {
         if self.level == MemoryLevel::Exhausted {
             self.starved = Some(now);
         }
-        self.queue_limits = QueueLimits::of(self.level, self.driver.arena(), self.send_buffer);
+        let arena = self.driver.arena();
+        self.queue_limits = QueueLimits::of(self.level, arena, self.send_buffer, sockets);
         self.driver.is_short = self.level != MemoryLevel::Free;
         self.trimmer
             .note(usage.bytes() + self.driver.posted_bytes());

@@ -91,6 +91,11 @@ impl Connection {
             .saturating_sub(first.distance_to(self.snd.write_seq))
     }
 
+    /// Bytes that may be received and not consumed, as auto-tuning has it now.
+    pub fn receive_buffer(&self) -> u32 {
+        self.rcv.buffer()
+    }
+
     /// Bytes received in order and not consumed.
     pub fn unread(&self) -> u32 {
         self.rcv.unread()

@@ -109,6 +109,13 @@ impl<T: Chunk> Reassembly<T> {
         self.chunks.iter().map(|(_, chunk)| chunk)
     }
 
+    /// The chunk that ends at `seq`.
+    pub fn chunk_before(&mut self, seq: SeqNum) -> Option<&mut T> {
+        let index = self.chunks.partition_point(|(start, _)| start.before(seq));
+        let (start, chunk) = self.chunks.get_mut(index.checked_sub(1)?)?;
+        (*start + chunk.len() == seq).then_some(chunk)
+    }
+
     /// The ranges that the chunks make up, in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> + '_ {
         let mut chunks = self.chunks.iter().peekable();

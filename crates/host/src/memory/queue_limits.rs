@@ -8,8 +8,10 @@ const LEAST: u32 = 16 << 10;
 const LEAST_WINDOW: u32 = 32 << 10;
 /// Bytes that a connection may queue that has proved nothing yet.
 const UNPROVEN: u32 = 256 << 10;
-/// It may have this part of what is free at most, so that the more there are, the less each may have (Choudhury and Hahne's dynamic thresholds).
+/// It may have this part of what is free at most, so that the more is in use, the less each may have (Choudhury and Hahne's dynamic thresholds).
 const UNPROVEN_PART: u64 = 32;
+/// The same of its share of the memory for data, of which the other parts are for received data and for those that prove to use more.
+const SHARE_PART: u64 = 16;
 /// The same of any connection, when memory is short.
 const PROVEN_PART: u64 = 16;
 
@@ -28,9 +30,10 @@ impl QueueLimits {
         self.unproven.max(LEAST_WINDOW)
     }
 
-    /// Those of a stack that allows `most` bytes while memory is free.
-    pub fn of(level: MemoryLevel, arena: &Arena, most: u32) -> Self {
+    /// Those of a stack that has so many sockets, and allows `most` bytes while memory is free.
+    pub fn of(level: MemoryLevel, arena: &Arena, most: u32, sockets: u32) -> Self {
         let free = arena.headroom(Purpose::Queued);
+        let share = arena.limits().data / SHARE_PART / u64::from(sockets.max(1));
         let part = |part: u64, least: u32, most: u32| {
             u32::try_from(part).unwrap_or(u32::MAX).clamp(least, most)
         };
@@ -38,7 +41,7 @@ impl QueueLimits {
         match level {
             MemoryLevel::Free => Self {
                 most,
-                unproven: part(free / UNPROVEN_PART, least, UNPROVEN.min(most)),
+                unproven: part((free / UNPROVEN_PART).min(share), least, UNPROVEN.min(most)),
             },
             MemoryLevel::Pressure => Self {
                 most: part(free / PROVEN_PART, least, most),

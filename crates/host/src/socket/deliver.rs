@@ -9,7 +9,7 @@ use super::{ReceiveSide, Socket};
 use crate::SocketId;
 use crate::device::Device;
 use crate::driver::FrameInfo;
-use crate::memory::{Buffer, MemoryLevel};
+use crate::memory::{Buffer, MemoryLevel, SizeClass};
 use crate::stream::{Placed, RxStatus, Segment};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
@@ -56,21 +56,28 @@ impl Socket {
         }
         payload.advance(data.skip);
         payload.truncate(data.len);
-        let is_short = data.len <= APPEND_BELOW;
-        if is_short && self.stream.append(data, &payload, status) {
+        let collapses = data.len <= payload.class().bytes() / 2
+            && (device.level != MemoryLevel::Free || self.would_crowd(payload.class()));
+        device.counters.tcp_rcv_collapsed += u64::from(collapses);
+        let is_copied = collapses || data.len <= APPEND_BELOW;
+        let next = self.tcp.rcv_nxt();
+        if is_copied && self.stream.append(data, next, &payload, status) {
             return;
         }
-        let is_short = device.level != MemoryLevel::Free;
-        let wasteful = is_short && data.len <= payload.class().bytes() / 2;
-        device.counters.tcp_rcv_collapsed += u64::from(wasteful);
-        let buffer = if data.len <= COPY_BELOW || wasteful {
+        let buffer = if data.len <= COPY_BELOW || collapses {
             device.driver.arena().shrink(payload)
         } else {
             payload
         };
         device.supply.keep();
         let segment = Segment::new(buffer, status);
-        self.stream.insert(data, self.tcp.rcv_nxt(), segment);
+        self.stream.insert(data, next, segment);
+    }
+
+    /// Whether the blocks of what is unread would with another one be more than the receive buffer, as Linux counts them against `SO_RCVBUF`.
+    fn would_crowd(&self, class: SizeClass) -> bool {
+        let bytes = self.stream.block_bytes() + u64::from(class.bytes());
+        bytes > u64::from(self.tcp.receive_buffer())
     }
 
     /// Where the peer's stream begins is known once its SYN has come. `data` is what TCP has taken of the segment that has come.

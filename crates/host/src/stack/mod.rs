@@ -64,7 +64,7 @@ impl Stack {
         offload.handle_transport_events();
         let device = &mut offload.transport.device;
         device.meter.switch(Component::Driver);
-        device.supply(now);
+        device.supply(now, offload.transport.sockets.len());
         device.driver.publish();
         device.trim(now, !progress);
         device.meter.switch(before);

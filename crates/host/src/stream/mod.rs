@@ -126,16 +126,32 @@ impl Stream {
         !self.gaps.is_empty() && self.held().any(overlaps)
     }
 
-    /// Copies a short segment behind the last one, if it comes next, was treated alike and fits in that one's block.
-    pub fn append(&mut self, accepted: Accepted, data: &[u8], status: RxStatus) -> bool {
-        let follows = self.gaps.is_empty() && accepted.seq == self.end();
-        let last = self.segments.back_mut();
-        let appended = last
-            .filter(|last| follows && last.status == status)
+    /// Copies a segment behind the one that it follows, in order or not, if that was treated alike and has room in its block. `next` is TCP's next
+    /// expected position after it.
+    pub fn append(
+        &mut self,
+        accepted: Accepted,
+        next: SeqNum,
+        data: &[u8],
+        status: RxStatus,
+    ) -> bool {
+        if self.holds_any(accepted.seq, accepted.len) {
+            return false;
+        }
+        let is_in_order = accepted.seq == self.end();
+        let before = match is_in_order {
+            true => self.segments.back_mut(),
+            false => self.gaps.chunk_before(accepted.seq),
+        };
+        let appended = before
+            .filter(|before| before.status == status)
             .and_then(Segment::as_buffer_mut)
-            .is_some_and(|last| last.append(data));
-        if appended {
+            .is_some_and(|before| before.append(data));
+        if appended && is_in_order {
             self.len += accepted.len;
+        }
+        if appended {
+            self.join(next);
         }
         appended
     }

@@ -51,7 +51,7 @@ fn read_all(pair: &mut Pair, crowd: &[(SocketId, SocketId)], len: usize) {
 #[test]
 fn memory_that_is_needed_no_more_is_given_back() {
     const SLACK: u64 = 9 << 20;
-    let mut pair = hosts_with(|_, node| node.stack.memory = 128 << 20);
+    let mut pair = hosts_with(|_, node| node.stack.memory = 512 << 20);
     let data = pattern(256 << 10);
     let connections: Vec<_> = (0..64).map(|_| pair.connected(v4)).collect();
     let before = pair.stack(CLIENT).memory();
@@ -72,6 +72,31 @@ fn memory_that_is_needed_no_more_is_given_back() {
         after.resident <= before.resident.max(after.used) + SLACK,
         "{after:?} {before:?}"
     );
+}
+
+#[test]
+fn packets_that_wait_to_be_read_take_little_more_memory_than_they_are_long() {
+    const PACKETS: usize = 60;
+    const BYTES: usize = 2500;
+    for drops_first in [false, true] {
+        let mut pair = hosts_with(|_, _| {});
+        let (client, server) = pair.connected(v4);
+        pair.stack(CLIENT).set_nodelay(client, true).expect("open");
+        let lossy = Rc::new(Cell::new(drops_first));
+        let is_lossy = Rc::clone(&lossy);
+        pair.decide(move |from, _, frame| {
+            let drops = from == CLIENT && frame.len() > BYTES / 2 && is_lossy.replace(false);
+            if drops { Fate::Drop } else { Fate::Pass }
+        });
+        for _ in 0..PACKETS {
+            assert_eq!(pair.write(CLIENT, client, &[1; BYTES]), BYTES);
+            pair.run_for(Duration::from_micros(100));
+        }
+        let received = pair.stack(SERVER).memory().received;
+        assert!(received >= (PACKETS * BYTES) as u64 / 2, "{received}");
+        assert!(received <= 512 << 10, "{received}");
+        read_all(&mut pair, &[(client, server)], PACKETS * BYTES);
+    }
 }
 
 #[test]

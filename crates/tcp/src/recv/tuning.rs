@@ -77,9 +77,11 @@ impl Tuning {
             return None;
         }
         let base = 2 * u64::from(copied) + 16 * u64::from(mss);
-        // While the peer doubles its window each round, be ahead of it.
-        let growth =
-            u64::from(copied - self.space) * base / u64::from(self.space.max(u32::from(mss)));
+        // While the peer doubles its window each round, be ahead of it. One round is no growth yet.
+        let growth = match self.space {
+            0 => 0,
+            before => u64::from(copied - before) * base / u64::from(before.max(u32::from(mss))),
+        };
         self.space = copied;
         Some(u32::try_from(base + 2 * growth.min(base)).unwrap_or(u32::MAX))
     }
