@@ -109,7 +109,7 @@ class Stream:
         if self.number is not None:
             self.loop.forget(self.number)
             self.sock.close()
-        self.number = None
+        self.number, self.is_open = None, False
 
 
 def request(path, length=None):
@@ -225,7 +225,12 @@ class Holder:
         if self.stream.is_open:
             self.stream.sock.send(request(self.path))
             if self.slow:
-                self.loop.after(3, self.read)
+                self.read_later()
+
+    def read_later(self):
+        stream = self.stream
+        # Unless it was let down meanwhile, and has another one.
+        self.loop.after(3, lambda: stream is self.stream and stream.is_open and self.read())
 
     def read(self):
         try:
@@ -235,7 +240,7 @@ class Holder:
             pass
         except OSError as error:
             return self.end(str(error))
-        self.loop.after(3, self.read)
+        self.read_later()
 
     def go_on(self, _):
         self.end("reset")
