@@ -1,7 +1,7 @@
 //! Memory that some hold back must not keep others from theirs.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,24 +22,40 @@ fn client_port(from: usize, frame: &[u8]) -> Option<u16> {
     is_tcp.then(|| u16::from_be_bytes(port))
 }
 
-type Ports = Rc<RefCell<HashSet<u16>>>;
+/// What is lost, by the client's port.
+#[derive(Default)]
+struct Losses {
+    vanished: HashSet<u16>,
+    /// Of those that lose one segment in ten, how many there have been.
+    lossy: HashMap<u16, usize>,
+    /// Which of each ten it is. Each connection begins elsewhere.
+    which: Vec<usize>,
+}
 
-/// A server with little memory. Segments of some of the client's ports are lost: of those that vanished all, of the others one in ten.
-fn small_server(vanished: &Ports, lossy: &Ports) -> Pair {
+impl Losses {
+    fn is_lost(&mut self, port: u16) -> bool {
+        let lossy = self.lossy.get_mut(&port).is_some_and(|count| {
+            let (ten, at) = (*count / 10 + usize::from(port), *count % 10);
+            *count += 1;
+            at == self.which[ten % self.which.len()]
+        });
+        lossy || self.vanished.contains(&port)
+    }
+}
+
+type Wire = Rc<RefCell<Losses>>;
+
+/// A server with little memory, behind a wire that loses segments.
+fn small_server(wire: &Wire) -> Pair {
     let mut pair = hosts_with(|at, node| {
         if at == SERVER {
             node.stack.memory = 36 << 20;
         }
     });
-    let (vanished, lossy) = (Rc::clone(vanished), Rc::clone(lossy));
-    let mut count = 0;
+    let wire = Rc::clone(wire);
     pair.decide(move |from, _, frame| {
-        let Some(port) = client_port(from, frame) else {
-            return Fate::Pass;
-        };
-        count += 1;
-        let is_lost = lossy.borrow().contains(&port) && count % 10 == 0;
-        match is_lost || vanished.borrow().contains(&port) {
+        let port = client_port(from, frame);
+        match port.is_some_and(|port| wire.borrow_mut().is_lost(port)) {
             true => Fate::Drop,
             false => Fate::Pass,
         }
@@ -60,8 +76,8 @@ fn data_limit(pair: &mut Pair) -> u64 {
 
 #[test]
 fn readers_that_vanish_leave_memory_to_one_that_reads() {
-    let (vanished, lossy) = (Ports::default(), Ports::default());
-    let mut pair = small_server(&vanished, &lossy);
+    let wire = Wire::default();
+    let mut pair = small_server(&wire);
     let (client, server) = pair.connected(v4);
     let response = pattern(64 << 10);
     let serve = |pair: &mut Pair| {
@@ -74,7 +90,7 @@ fn readers_that_vanish_leave_memory_to_one_that_reads() {
     for _ in 0..1000 {
         let (theirs, ours) = pair.connected(v4);
         let port = port_of(&mut pair, theirs);
-        vanished.borrow_mut().insert(port);
+        wire.borrow_mut().vanished.insert(port);
         pair.write(SERVER, ours, &data);
         pair.close(SERVER, ours);
     }
@@ -106,15 +122,15 @@ fn readers_that_vanish_leave_memory_to_one_that_reads() {
 /// Connections that were not closed are given up too, when memory is exhausted and they have not got on for long.
 #[test]
 fn open_connections_without_progress_are_given_up_when_memory_is_exhausted() {
-    let (vanished, lossy) = (Ports::default(), Ports::default());
-    let mut pair = small_server(&vanished, &lossy);
+    let wire = Wire::default();
+    let mut pair = small_server(&wire);
     let (client, server) = pair.connected(v4);
     let data = pattern(64 << 10);
     let mut open = Vec::new();
     for _ in 0..1000 {
         let (theirs, ours) = pair.connected(v4);
         let port = port_of(&mut pair, theirs);
-        vanished.borrow_mut().insert(port);
+        wire.borrow_mut().vanished.insert(port);
         pair.write(SERVER, ours, &data);
         open.push(ours);
     }
@@ -140,8 +156,8 @@ fn open_connections_without_progress_are_given_up_when_memory_is_exhausted() {
 /// What was sent to it before says nothing of how long it has not acknowledged what was written just now.
 #[test]
 fn a_connection_is_not_given_up_for_what_it_was_sent_just_now() {
-    let (vanished, lossy) = (Ports::default(), Ports::default());
-    let mut pair = small_server(&vanished, &lossy);
+    let wire = Wire::default();
+    let mut pair = small_server(&wire);
     let data = pattern(64 << 10);
     let ends: Vec<_> = (0..1000).map(|_| pair.connected(v4)).collect();
     let now = pair.now();
@@ -158,7 +174,7 @@ fn a_connection_is_not_given_up_for_what_it_was_sent_just_now() {
     assert_eq!(pair.stack(SERVER).memory().level, MemoryLevel::Free);
     for (theirs, _) in &ends {
         let port = port_of(&mut pair, *theirs);
-        vanished.borrow_mut().insert(port);
+        wire.borrow_mut().vanished.insert(port);
     }
     for (_, ours) in &ends {
         pair.write(SERVER, *ours, &data);
@@ -173,15 +189,15 @@ fn a_connection_is_not_given_up_for_what_it_was_sent_just_now() {
 /// A record is taken as a whole, so a window has room for one.
 #[test]
 fn tls_records_are_received_while_memory_is_exhausted() {
-    let (vanished, lossy) = (Ports::default(), Ports::default());
-    let mut pair = small_server(&vanished, &lossy);
+    let wire = Wire::default();
+    let mut pair = small_server(&wire);
     let options = options(Version::Tls13, Algorithm::Aes128Gcm);
     let (client, server) = pair.secured(&options, [Offload::None, Offload::None]);
     let data = pattern(64 << 10);
     for _ in 0..1000 {
         let (theirs, ours) = pair.connected(v4);
         let port = port_of(&mut pair, theirs);
-        vanished.borrow_mut().insert(port);
+        wire.borrow_mut().vanished.insert(port);
         pair.write(SERVER, ours, &data);
     }
     let upload = pattern(2 << 20);
@@ -257,18 +273,23 @@ proptest! {
     #[test]
     fn readers_that_read_are_served_whoever_else_there_is(
         readers in prop::collection::vec((reader(), 20_000usize..400_000), 60..160),
+        which in prop::collection::vec(0usize..10, 97),
     ) {
-        let (vanished, lossy) = (Ports::default(), Ports::default());
-        let mut pair = small_server(&vanished, &lossy);
+        let wire = Wire::new(RefCell::new(Losses { which, ..Losses::default() }));
+        let mut pair = small_server(&wire);
         let mut downloads = Vec::new();
         for (reader, len) in readers {
             let ends = pair.connected(v4);
             let port = port_of(&mut pair, ends.0);
             match reader {
-                Reader::Vanished => vanished.borrow_mut().insert(port),
-                Reader::Lossy => lossy.borrow_mut().insert(port),
-                Reader::Fast | Reader::Slow(_) => false,
-            };
+                Reader::Vanished => {
+                    wire.borrow_mut().vanished.insert(port);
+                }
+                Reader::Lossy => {
+                    wire.borrow_mut().lossy.insert(port, 0);
+                }
+                Reader::Fast | Reader::Slow(_) => {}
+            }
             let data = pattern(len);
             downloads.push(Download { reader, ends, data, written: 0, received: Vec::new() });
         }
