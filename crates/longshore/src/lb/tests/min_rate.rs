@@ -70,8 +70,12 @@ fn a_client_for_which_nothing_waits_is_not_too_slow() {
 
 #[test]
 fn any_rate_will_do_if_so_configured() {
-    let mut rig = rig("min-rate = 0", Manner::Serves, false);
+    let any = "min-rate = 0\nmin-rate-time = \"5s\"\nidle-time = \"5m\"";
+    let mut rig = rig(any, Manner::Serves, false);
     let client = client(&mut rig, 4_000_000, 100);
     rig.run_for(Duration::from_secs(200));
-    assert!(!rig.clients[client].is_over());
+    assert_eq!(rig.balancer.pools()[0].servers[0].active, 1);
+    assert_eq!(counters(&rig).slow_readers, 0);
+    let taken = rig.clients[client].input.len();
+    assert!((19_000..21_000).contains(&taken), "{taken}");
 }

@@ -63,6 +63,12 @@ impl Peer {
         self.is_broken || self.at_end
     }
 
+    /// When it reads next, if nothing wakes it.
+    fn due(&self) -> Option<Instant> {
+        let reads = self.pace.is_some() && !self.is_over();
+        self.reads_at.filter(|_| reads)
+    }
+
     fn read_at_most(&mut self, now: Instant, stack: &mut Stack, most: usize) -> bool {
         let mut buffer = vec![0; most];
         match stack.read(now, self.id, &mut buffer) {
@@ -239,27 +245,33 @@ impl Rig {
     }
 
     /// Runs until it is so.
-    pub fn run(&mut self, mut until: impl FnMut(&Rig) -> bool) {
+    pub fn run(&mut self, until: impl FnMut(&Rig) -> bool) {
         let end = self.world.now() + Duration::from_secs(300);
-        loop {
-            let moved = self.step();
-            if until(self) {
-                return;
-            }
-            assert!(self.world.now() < end, "it does not come to an end");
-            if !moved {
-                match self.balancer.poll_timeout() {
-                    Some(due) => self.world.advance_to(due),
-                    None => drop(self.world.advance()),
-                }
-            }
-        }
+        assert!(self.run_until(end, until), "it does not come to an end");
     }
 
     /// Runs for so long.
     pub fn run_for(&mut self, time: Duration) {
         let end = self.world.now() + time;
-        self.run(|rig| rig.world.now() >= end);
+        self.run_until(end, |_| false);
+    }
+
+    /// Runs until it is so, or until `end`. Answers whether it is.
+    fn run_until(&mut self, end: Instant, mut until: impl FnMut(&Rig) -> bool) -> bool {
+        loop {
+            let moved = self.step();
+            if until(self) {
+                return true;
+            }
+            if self.world.now() >= end {
+                return false;
+            }
+            if !moved {
+                let reads = self.clients.iter().filter_map(Peer::due);
+                let due = reads.chain(self.balancer.poll_timeout()).min();
+                self.world.advance_to(due.map_or(end, |due| due.min(end)));
+            }
+        }
     }
 
     /// Runs until this client has so many responses, or its connection is over.
