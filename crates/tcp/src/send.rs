@@ -12,6 +12,18 @@ use crate::timer::Timer;
 use crate::{Backoff, Connection, State, Transmit};
 
 impl Connection {
+    /// Whether [`Self::poll_transmit`] may give a segment: something is to be sent, whether or not the windows allow it.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        let snd = &self.snd;
+        self.rcv.ack.now
+            || snd.unsent() > 0
+            || snd.fin_unsent()
+            || snd.due.is_any()
+            || snd.reset_at.is_some()
+            || self.board.lost() > 0
+    }
+
     /// The next segment to send, if any may be sent now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         if self.is_parked() {

@@ -52,6 +52,12 @@ pub(crate) struct Due {
     pub(crate) probe: bool,
 }
 
+impl Due {
+    pub(crate) fn is_any(self) -> bool {
+        self.syn | self.resend | self.tail_probe | self.probe
+    }
+}
+
 /// A round, which ends at `end`, in which the use of the congestion window is noted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {

@@ -63,6 +63,12 @@ pub(crate) struct Pending {
     pub(crate) closed: Option<CloseReason>,
 }
 
+impl Pending {
+    fn is_empty(&self) -> bool {
+        !(self.connected | self.acked | self.peer_fin | self.time_wait) && self.closed.is_none()
+    }
+}
+
 /// Counts for [`Connection::info`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stats {
@@ -341,7 +347,15 @@ impl Connection {
     }
 
     /// What happened, oldest first.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.events.is_empty() {
+            return None;
+        }
+        self.next_event()
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
         if std::mem::take(&mut self.events.connected) {
             return Some(Event::Connected);
         }

@@ -12,6 +12,7 @@ use super::{ConnectionOffload, Splices};
 use crate::SocketId;
 use crate::driver::FrameInfo;
 use crate::memory::Buffer;
+use crate::socket::{Owner, Socket};
 use crate::transport::Unmatched;
 
 impl ConnectionOffload {
@@ -64,28 +65,41 @@ impl ConnectionOffload {
         parsed: &Parsed,
         info: FrameInfo,
     ) {
-        if !self.host_takes(now, id, parsed) {
-            // It came after its flow was handed over.
-            return self.put_back(frame, &info);
-        }
         let Some(socket) = self.transport.sockets.get(id) else {
             return;
         };
-        let is_parked = socket.tcp.is_parked();
-        if is_parked && !self.take_let_go(now, id) {
-            // All of the flow's packets are the NIC's: as if it were lost.
-            self.transport.device.counters.handoff_stale += 1;
-            return;
-        }
-        let Some(socket) = self.transport.sockets.get(id) else {
-            return;
-        };
-        if socket.owner.splice().is_some() {
-            return self.take_spliced(now, id, frame, parsed, info);
+        if !matches!(socket.owner, Owner::Host) {
+            return self.deliver_shared(now, id, frame, parsed, info);
         }
         if socket.tcp.state() == State::SynReceived && self.accel.answers_other(socket, parsed) {
             self.transport.device.counters.accel_early_segments += 1;
             return;
+        }
+        self.transport.deliver(now, id, frame, parsed, info);
+    }
+
+    /// The same for a connection that the NIC has, or is to have.
+    fn deliver_shared(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        frame: Buffer,
+        parsed: &Parsed,
+        info: FrameInfo,
+    ) {
+        if !self.host_takes(now, id, parsed) {
+            // It came after its flow was handed over.
+            return self.put_back(frame, &info);
+        }
+        let is_parked = |socket: &Socket| socket.tcp.is_parked();
+        if self.transport.sockets.get(id).is_some_and(is_parked) && !self.take_let_go(now, id) {
+            // All of the flow's packets are the NIC's: as if it were lost.
+            self.transport.device.counters.handoff_stale += 1;
+            return;
+        }
+        let socket = self.transport.sockets.get(id);
+        if socket.is_some_and(|socket| socket.owner.splice().is_some()) {
+            return self.take_spliced(now, id, frame, parsed, info);
         }
         self.transport.deliver(now, id, frame, parsed, info);
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::ConnectionOffload;
 use crate::SocketId;
 use crate::meter::Component;
-use crate::socket::{Membership, OffloadedConnection, Phase, Socket};
+use crate::socket::{Membership, OffloadedConnection, Owner, Phase, Socket};
 
 /// Sockets served by one poll at most, so that input and timers get their turn.
 const SERVE_BUDGET: usize = 1024;
@@ -42,21 +42,24 @@ impl ConnectionOffload {
             return false;
         };
         socket.membership.leave(Membership::READY);
-        if socket.owner.is_given_away() {
-            return false;
+        match &socket.owner {
+            Owner::Host => self.transport.serve_socket(now, id),
+            owner if owner.is_given_away() => false,
+            _ => self.serve_shared(now, id),
         }
-        if is_to_be_offered(socket) {
+    }
+
+    /// The same for a connection that the NIC has, or is to have.
+    fn serve_shared(&mut self, now: Instant, id: SocketId) -> bool {
+        let socket = self.transport.sockets.get(id);
+        if socket.is_some_and(is_to_be_offered) {
             self.offer(now, id);
         }
         let socket = self.transport.sockets.get(id);
         if socket.is_some_and(|socket| socket.tcp.is_parked()) {
             return self.serve_offloaded(now, id);
         }
-        self.transport.drain_events(now, id);
-        self.transport.drive_protocols(now, id);
-        let sent = self.transport.transmit(now, id);
-        // Sending may have ended it (an abort's reset is out).
-        self.transport.drain_events(now, id);
+        let sent = self.transport.run_connection(now, id);
         self.advance_splice(now, id);
         let transport = &mut self.transport;
         let Some(socket) = transport.sockets.get_mut(id) else {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use tcp::State;
 use wire::SeqNum;
+use wire::tcp::Flags;
 
 use super::{Membership, Socket};
 use crate::SocketId;
@@ -33,6 +34,27 @@ impl Socket {
         for payload in self.send.release(upto) {
             driver.retire(payload);
         }
+    }
+
+    /// The segment to send next. `None` when TCP has none, or the next hop's address is not known yet.
+    #[inline]
+    pub fn next_segment(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        link: &mut Link,
+        device: &mut Device,
+    ) -> Option<Unsent> {
+        if !self.find_next_hop(now, id, link, device) {
+            return None;
+        }
+        let transmit = self.tcp.poll_transmit(now)?;
+        let counters = &mut device.counters;
+        counters.tcp_out_segs += 1;
+        counters.tcp_retrans_segs += u64::from(transmit.retransmit);
+        let is_reset = transmit.header.flags.contains(Flags::RST);
+        counters.tcp_out_rsts += u64::from(is_reset);
+        Some(Unsent::new(transmit))
     }
 
     /// Posts a segment, or what is left of it.

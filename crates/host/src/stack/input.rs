@@ -26,7 +26,9 @@ impl Stack {
                 info,
                 opening,
             } => match packet::classify(&frame) {
-                Class::Tcp(parsed) => offload.handle_segment(now, frame, &parsed, info, opening),
+                Class::Tcp(ref parsed) => {
+                    offload.handle_segment(now, frame, parsed, info, opening);
+                }
                 class => offload.handle_other_frame(now, &frame, class),
             },
             Received::Delivered { frame, info, taken } => {

@@ -16,6 +16,7 @@ enum Key {
 }
 
 impl Hash for Key {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self {
             Self::V4(words) => words.iter().for_each(|&word| state.write_u64(word)),
@@ -58,7 +59,7 @@ fn bits(address: IpAddr) -> u128 {
 #[derive(Debug)]
 pub(crate) struct Demux {
     flows: HashMap<Key, u32, Keyed>,
-    last: Option<(FlowKey, u32)>,
+    last: Option<(Key, u32)>,
 }
 
 impl Demux {
@@ -71,13 +72,14 @@ impl Demux {
 
     #[inline]
     pub fn find(&mut self, flow: &FlowKey) -> Option<u32> {
-        if let Some((last, index)) = &self.last
-            && last == flow
+        let key = Key::of(flow);
+        if let Some((last, index)) = self.last
+            && last == key
         {
-            return Some(*index);
+            return Some(index);
         }
-        let index = *self.flows.get(&Key::of(flow))?;
-        self.last = Some((*flow, index));
+        let index = *self.flows.get(&key)?;
+        self.last = Some((key, index));
         Some(index)
     }
 

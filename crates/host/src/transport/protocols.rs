@@ -6,13 +6,21 @@ use super::Transport;
 use crate::events::EventKinds;
 use crate::layer5::Outgoing;
 use crate::meter::Component;
-use crate::socket::ReceiveSide;
+use crate::socket::{ReceiveSide, Socket};
 use crate::tls::{Keys, Progress, Session, Tls};
 use crate::{CloseReason, SocketId};
 
 impl Transport {
     /// Lets a socket's protocols get on with what needs no application: the handshake, and answers that the NIC waits for.
+    #[inline]
     pub fn drive_protocols(&mut self, now: Instant, id: SocketId) {
+        let socket = self.sockets.get(id);
+        if socket.is_some_and(Socket::is_secured) {
+            self.drive_tls(now, id);
+        }
+    }
+
+    fn drive_tls(&mut self, now: Instant, id: SocketId) {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };

@@ -1,6 +1,7 @@
 //! When each socket is served, and what its application is told.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use super::timers::Timers;
 use crate::SocketId;
@@ -57,7 +58,26 @@ impl Schedule {
     /// Whether the rest of a segment of this socket waits for room.
     #[inline]
     pub fn has_unsent(&self, id: SocketId) -> bool {
-        self.unsent.is_some_and(|(owner, _)| owner == id)
+        let unsent = self.unsent.as_ref();
+        unsent.is_some_and(|(owner, _)| *owner == id)
+    }
+
+    /// The rest of this socket's segment. `None` when it is another one's, which goes first.
+    #[cold]
+    pub fn take_unsent(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        socket: &mut Socket,
+    ) -> Option<Unsent> {
+        if !self.has_unsent(id) {
+            self.stall(id, socket);
+            return None;
+        }
+        let (_, mut unsent) = self.unsent.take()?;
+        // It may have waited for long.
+        socket.tcp.bring_up_to_date(now, &mut unsent.transmit);
+        Some(unsent)
     }
 
     /// The rest of this socket's segment is not sent.

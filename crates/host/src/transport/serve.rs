@@ -3,14 +3,13 @@
 use std::time::Instant;
 
 use tcp::State;
-use wire::tcp::Flags;
 
 use super::{Transport, TransportEvent};
 use crate::driver::{Stopped, Unsent};
 use crate::events::EventKinds;
 use crate::layer5::Fallback;
 use crate::meter::Component;
-use crate::socket::Membership;
+use crate::socket::{Membership, User};
 use crate::{CloseReason, SocketId};
 
 /// Segments that one socket may send before others get their turn.
@@ -29,32 +28,56 @@ enum Turn {
 }
 
 impl Transport {
+    /// Serves a socket of a connection that is the host's alone. Answers whether anything was posted.
+    pub fn serve_socket(&mut self, now: Instant, id: SocketId) -> bool {
+        let sent = self.run_connection(now, id);
+        self.conclude_serving(now, id);
+        sent
+    }
+
+    /// Does what is due for a connection. Answers whether anything was posted.
+    #[inline]
+    pub fn run_connection(&mut self, now: Instant, id: SocketId) -> bool {
+        self.drain_events(now, id);
+        self.drive_protocols(now, id);
+        let sent = self.transmit(now, id);
+        // Sending may have ended it (an abort's reset is out).
+        self.drain_events(now, id);
+        sent
+    }
+
     /// Acts on what TCP has to tell.
+    #[inline]
     pub fn drain_events(&mut self, now: Instant, id: SocketId) {
-        loop {
-            let Some(socket) = self.sockets.get_mut(id) else {
-                return;
-            };
-            match socket.tcp.poll_event() {
-                None => return,
-                Some(tcp::Event::Acked(una)) => {
-                    socket.acknowledged(now, una, &mut self.link, &mut self.device.driver);
-                }
-                Some(tcp::Event::PeerFin) => socket.peer_closed(),
-                // All that is left is to wait for old segments to die out: no concern of the application.
-                Some(tcp::Event::TimeWait) => self.end(id, CloseReason::Graceful),
-                Some(tcp::Event::Connected) => {
-                    self.events.push_back(TransportEvent::Established(id));
-                    match socket.user.listener() {
-                        Some(listener) => self.connection_waits(listener, id),
-                        None => {
-                            self.device.counters.tcp_active_opens += 1;
-                            self.schedule.tell(id, socket, EventKinds::CONNECTED);
-                        }
+        while let Some(socket) = self.sockets.get_mut(id)
+            && let Some(event) = socket.tcp.poll_event()
+        {
+            self.handle_event(now, id, event);
+        }
+    }
+
+    fn handle_event(&mut self, now: Instant, id: SocketId, event: tcp::Event) {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        match event {
+            tcp::Event::Acked(una) => {
+                socket.acknowledged(now, una, &mut self.link, &mut self.device.driver);
+            }
+            tcp::Event::PeerFin => socket.peer_closed(),
+            // All that is left is to wait for old segments to die out: no concern of the application.
+            tcp::Event::TimeWait => self.end(id, CloseReason::Graceful),
+            tcp::Event::Connected => {
+                self.events.push_back(TransportEvent::Established(id));
+                match socket.user.listener() {
+                    Some(listener) => self.connection_waits(listener, id),
+                    None => {
+                        self.device.counters.tcp_active_opens += 1;
+                        self.schedule.tell(id, socket, EventKinds::CONNECTED);
                     }
                 }
-                Some(tcp::Event::Closed(reason)) => self.end(id, reason.into()),
             }
+            tcp::Event::Closed(reason) => self.end(id, reason.into()),
         }
     }
 
@@ -79,24 +102,46 @@ impl Transport {
     /// Posts the next segment, or what is left of one.
     #[inline]
     fn transmit_one(&mut self, now: Instant, id: SocketId) -> Turn {
-        let Some(mut unsent) = self.next_segment(now, id) else {
-            return Turn::Over;
-        };
         let Some(socket) = self.sockets.get_mut(id) else {
             return Turn::Over;
         };
-        let device = &mut self.device;
+        let (schedule, device) = (&mut self.schedule, &mut self.device);
+        let unsent = if schedule.unsent.is_some() {
+            schedule.take_unsent(now, id, socket)
+        } else if !socket.tcp.has_output() {
+            None
+        } else if device.driver.is_blocked() && !device.flush() {
+            schedule.stall(id, socket);
+            None
+        } else {
+            socket.next_segment(now, id, &mut self.link, device)
+        };
+        let Some(mut unsent) = unsent else {
+            return Turn::Over;
+        };
         device.meter.switch(Component::Driver);
         let posted = socket.post(&mut unsent, &self.link, device);
         device.meter.switch(Component::Tcp);
         match posted {
             Ok(()) => Turn::Sent,
-            Err(Stopped::RingFull) => {
+            Err(stopped) => self.handle_stop(id, unsent, stopped),
+        }
+    }
+
+    /// The driver did not take a segment, or not all of it.
+    #[cold]
+    fn handle_stop(&mut self, id: SocketId, mut unsent: Unsent, stopped: Stopped) -> Turn {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return Turn::Over;
+        };
+        let device = &mut self.device;
+        match stopped {
+            Stopped::RingFull => {
                 self.schedule.unsent = Some((id, unsent));
                 self.schedule.stall_first(id, socket);
                 Turn::Over
             }
-            Err(Stopped::NoContext(seq)) => {
+            Stopped::NoContext(seq) => {
                 match socket.fall_back(self.last_poll, &mut unsent, seq, device) {
                     Fallback::Done => {
                         self.schedule.unsent = Some((id, unsent));
@@ -115,46 +160,14 @@ impl Transport {
                     }
                 }
             }
-            Err(Stopped::NoMessage(_)) => {
+            Stopped::NoMessage(_) => {
                 device.counters.driver_tx_withheld += 1;
                 Turn::Ended(CloseReason::Device(
                     "a segment belongs to no message that is known".into(),
                 ))
             }
-            Err(Stopped::SourceGone(seq)) => Turn::Ended(self.source_gone(id, seq)),
+            Stopped::SourceGone(seq) => Turn::Ended(self.source_gone(id, seq)),
         }
-    }
-
-    /// The segment that a socket has to send next, or what is left of one. `None` when it has nothing to send, or must wait.
-    #[inline]
-    fn next_segment(&mut self, now: Instant, id: SocketId) -> Option<Unsent> {
-        let socket = self.sockets.get_mut(id)?;
-        if let Some((owner, mut unsent)) = self.schedule.unsent.take() {
-            if owner == id {
-                // It may have waited for long.
-                socket.tcp.bring_up_to_date(now, &mut unsent.transmit);
-                return Some(unsent);
-            }
-            // Another socket's segment is half posted: its rest goes first.
-            self.schedule.unsent = Some((owner, unsent));
-            self.schedule.stall(id, socket);
-            return None;
-        }
-        let device = &mut self.device;
-        if device.driver.is_blocked() && !device.flush() {
-            self.schedule.stall(id, socket);
-            return None;
-        }
-        if !socket.find_next_hop(now, id, &mut self.link, device) {
-            return None;
-        }
-        let transmit = socket.tcp.poll_transmit(now)?;
-        let counters = &mut device.counters;
-        counters.tcp_out_segs += 1;
-        counters.tcp_retrans_segs += u64::from(transmit.retransmit);
-        let is_reset = transmit.header.flags.contains(Flags::RST);
-        counters.tcp_out_rsts += u64::from(is_reset);
-        Some(Unsent::new(transmit))
     }
 
     /// A socket was served: tells its application, arms its timer, and removes it if nothing of it is left.
@@ -174,6 +187,8 @@ impl Transport {
             // What comes now is answered by resets.
             self.demux.remove(&socket.flow);
         }
-        self.retire_socket(now, id);
+        if socket.user == User::Released {
+            self.retire_socket(now, id);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Neighbours that go away, and a table that has no room for them.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use crate::pair::{CLIENT, Connected as _, SERVER, hosts_with, v4};
@@ -26,6 +28,27 @@ fn connections_to_a_neighbour_that_has_gone_end() {
         pair.events(SERVER)
             .contains(&Event::Closed(held, CloseReason::TimedOut))
     );
+}
+
+/// A connection asks where its neighbour is when it has something to send, and not because it is looked after.
+#[test]
+fn reading_what_needs_no_answer_asks_for_no_neighbour() {
+    let mut pair = hosts_with(|_, _| {});
+    let (client, server) = pair.connected(v4);
+    pair.write(SERVER, server, b"to be read later");
+    // Long enough for what is known of the neighbour to go stale.
+    pair.run_for(Duration::from_secs(40));
+    let sent = Rc::new(Cell::new(0));
+    let frames = sent.clone();
+    pair.observe(move |_, _| frames.set(frames.get() + 1));
+    let mut read = Vec::new();
+    pair.read(CLIENT, client, &mut read);
+    assert_eq!(read, b"to be read later");
+    pair.run_for(Duration::from_secs(20));
+    assert_eq!(sent.get(), 0);
+    pair.write(CLIENT, client, b"now");
+    pair.run_for(Duration::from_secs(20));
+    assert!(sent.get() > 0);
 }
 
 /// Who finds no room in the neighbour table tries again.

@@ -18,6 +18,21 @@ mod peer;
 mod throughput;
 mod transfer;
 
+use std::time::Instant;
+
+use tcp::{Connection, Transmit};
+
+/// The next segment of a connection, which has to say that it has output if there is one.
+fn next_segment(connection: &mut Connection, now: Instant) -> Option<Transmit> {
+    let has_output = connection.has_output();
+    let transmit = connection.poll_transmit(now);
+    assert!(
+        transmit.is_none() || has_output,
+        "of no output: {transmit:?}"
+    );
+    transmit
+}
+
 /// How often a property is tried; `PROPTEST_CASES` asks for more.
 fn cases(default: u32) -> proptest::prelude::ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok();

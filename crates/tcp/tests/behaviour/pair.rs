@@ -12,6 +12,7 @@ use wire::tcp::{Flags, Header};
 
 pub use crate::link::Link;
 use crate::link::Packet;
+use crate::next_segment;
 use crate::payload::{Slice, Stream};
 
 /// How an application reads.
@@ -434,7 +435,8 @@ impl Pair {
         for from in 0..2 {
             loop {
                 let mut progress = self.sides[from].run_app(self.now);
-                while let Some(transmit) = self.sides[from].connection.poll_transmit(self.now) {
+                while let Some(transmit) = next_segment(&mut self.sides[from].connection, self.now)
+                {
                     progress = true;
                     self.sides[from].connection.assert_invariants();
                     self.transmit(from, &transmit);

@@ -6,6 +6,8 @@ use tcp::{Config, Connection, ConnectionInfo, Event, Received, State, Transmit};
 use wire::SeqNum;
 use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
 
+use crate::next_segment;
+
 pub const ISS: SeqNum = SeqNum(0xffff_ff00);
 pub const PEER_ISS: SeqNum = SeqNum(0x7fff_ff00);
 
@@ -130,7 +132,7 @@ impl Peer {
     /// All that the connection has to send now.
     pub fn sent(&mut self) -> Vec<Transmit> {
         let mut sent = Vec::new();
-        while let Some(transmit) = self.connection.poll_transmit(self.now) {
+        while let Some(transmit) = next_segment(&mut self.connection, self.now) {
             self.connection.assert_invariants();
             if let (Some(theirs), Some(ours)) =
                 (&mut self.timestamps, transmit.header.options.timestamps)
