@@ -1,4 +1,5 @@
 # `longshore metrics`: what it serves is read by Prometheus's own parser of OpenMetrics; services that end and come back; other requests.
+# `longshore top`, on a terminal and without one.
 . "$(dirname "$0")/harness.sh"
 needs curl ip /usr/bin/python3
 if ! /usr/bin/python3 -c 'import prometheus_client.openmetrics.parser' 2>/dev/null; then
@@ -53,6 +54,26 @@ counts_on() {
     [[ $before -gt 0 && $after -gt $before ]]
 }
 try 'counters grow between scrapes' counts_on
+
+sees_requests() {
+    fetch &
+    why=$("$LONGSHORE" top "$scratch/web.sock" gone="$scratch/none.sock" --count 1 2>&1)
+    grep -qE '^ +web .* up$' <<<"$why" && grep -qE '^ +gone .* down: ' <<<"$why" && grep -qE '^ +web +http +requests +[0-9]+ ' <<<"$why"
+}
+try 'top prints services, up and down, and counters' sees_requests
+has_a_screen() {
+    (sleep 2; printf '\t'; sleep 1; printf q) |
+        timeout 30 script -qec "stty rows 40 cols 120; '$LONGSHORE' top '$scratch/web.sock'" /dev/null >"$scratch/screen.log"
+    local code=$?
+    why="exit code $code: $(tr -d '\033' <"$scratch/screen.log" | tail -c 300)"
+    [[ $code -eq 0 ]] && grep -aq 'longshore top' "$scratch/screen.log" && grep -aq tx_bytes "$scratch/screen.log"
+}
+if command -v script >/dev/null; then try 'top has a screen, whose keys work' has_a_screen; else skip 'top has a screen, whose keys work' 'no script'; fi
+none_there() {
+    why=$("$LONGSHORE" top "$scratch/none.sock" --count 1 2>&1) && return 1
+    [[ $why == *'there is no control socket at'* ]]
+}
+try 'top says when no service answers' none_there
 
 content_type() {
     why=$(curl -sI --max-time 10 "http://$address/metrics" | tr -d '\r' | grep -i '^content-type: ')

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::control::options::{Restore, Ss, Stat, Stop};
 use crate::{
     bench, control, demo, get, interfaces, iscsi, lb, manual, metrics, nbd, nic_process, nvme, run,
-    serve, sim_handoff,
+    serve, sim_handoff, top,
 };
 
 /// A network card made of software, and the host stack that goes with it.
@@ -73,6 +73,9 @@ pub enum Command {
     /// Show the sockets of a running server, as `ss -ti` does
     #[command(after_help = control::print::FIELDS)]
     Ss(Ss),
+    /// Watch running services: threads, traffic, connections, counters by the second
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::Options),
     /// Return NIC-run connections to the host
     #[command(after_help = "Examples:
   longshore restore /run/longshore.sock

@@ -38,6 +38,7 @@ mod sim_handoff;
 mod size;
 mod store;
 mod tally;
+mod top;
 mod waiting;
 
 use std::io::Write;
@@ -78,6 +79,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Stat(options) => control::stat(options)?,
         Command::Metrics(options) => metrics::run(options)?,
         Command::Ss(options) => control::ss(options)?,
+        Command::Top(options) => top::run(options)?,
         Command::Restore(options) => control::restore(options)?,
         Command::Stop(options) => control::stop(options)?,
         Command::Up(options) => interfaces::up(options)?,

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use attachment::peer;
+use rustix::process::Pid;
 
 use super::protocol::{Answer, Request};
 use crate::waiting;
@@ -26,7 +28,7 @@ pub fn ask(path: &Path, request: Request) -> Result<Answer> {
         },
     );
     match connected {
-        Ok(stream) => exchange(stream, path, &request),
+        Ok(stream) => Client::new(stream, path)?.ask(&request),
         Err(error) => match error.downcast_ref::<std::io::Error>() {
             Some(error) => bail!("{}", explain(path, error.kind(), error)),
             None => Err(error),
@@ -34,33 +36,61 @@ pub fn ask(path: &Path, request: Request) -> Result<Answer> {
     }
 }
 
-/// Asks the server at `path` as [`ask`] does, but does not wait for one that is starting.
-///
-/// # Errors
-/// As there.
-pub fn ask_now(path: &Path, request: &Request) -> Result<Answer> {
-    match UnixStream::connect(path) {
-        Ok(stream) => exchange(stream, path, request),
-        Err(error) => bail!("{}", explain(path, error.kind(), &error)),
-    }
+/// A connection to a server's control socket.
+#[derive(Debug)]
+pub struct Client<'a> {
+    path: &'a Path,
+    stream: BufReader<UnixStream>,
 }
 
-fn exchange(mut stream: UnixStream, path: &Path, request: &Request) -> Result<Answer> {
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut line = serde_json::to_string(request)?;
-    line.push('\n');
-    stream.write_all(line.as_bytes())?;
-    let mut reply = String::new();
-    BufReader::new(stream)
-        .read_line(&mut reply)
-        .with_context(|| format!("{} does not answer", path.display()))?;
-    match serde_json::from_str(&reply) {
-        Ok(Answer::Error(what)) => bail!("{} refused: {what}", path.display()),
-        Ok(answer) => Ok(answer),
-        Err(_) => bail!(
-            "{} answered with something else; is it the control socket of a longshore of this version?",
-            path.display()
-        ),
+impl<'a> Client<'a> {
+    /// Connects to the server at `path`, without waiting for one that is starting.
+    ///
+    /// # Errors
+    /// None listens there; the message says what to do.
+    pub fn connect(path: &'a Path) -> Result<Client<'a>> {
+        match UnixStream::connect(path) {
+            Ok(stream) => Client::new(stream, path),
+            Err(error) => bail!("{}", explain(path, error.kind(), &error)),
+        }
+    }
+
+    fn new(stream: UnixStream, path: &'a Path) -> Result<Client<'a>> {
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        Ok(Client {
+            path,
+            stream: BufReader::new(stream),
+        })
+    }
+
+    /// The process that listens there.
+    ///
+    /// # Errors
+    /// It is of another PID namespace, or the system does not tell.
+    pub fn process(&self) -> Result<Pid> {
+        let number = peer::pid(self.stream.get_ref()).context("who listens there")?;
+        number.with_context(|| format!("{} is of another PID namespace", self.path.display()))
+    }
+
+    /// Asks it.
+    ///
+    /// # Errors
+    /// It refuses, does not answer, or gives an answer that makes no sense.
+    pub fn ask(&mut self, request: &Request) -> Result<Answer> {
+        let path = self.path.display();
+        let mut line = serde_json::to_string(request)?;
+        line.push('\n');
+        self.stream.get_mut().write_all(line.as_bytes())?;
+        let mut reply = String::new();
+        let read = self.stream.read_line(&mut reply);
+        read.with_context(|| format!("{path} does not answer"))?;
+        match serde_json::from_str(&reply) {
+            Ok(Answer::Error(what)) => bail!("{path} refused: {what}"),
+            Ok(answer) => Ok(answer),
+            Err(_) => bail!(
+                "{path} answered with something else; is it the control socket of a longshore of this version?"
+            ),
+        }
     }
 }
 

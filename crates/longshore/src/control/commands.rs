@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 
 use super::options::{Restore, Ss, Stat};
-use super::{Answer, Request, ask, print};
-use crate::metrics::{Scrape, Service, exposition};
+use super::{Answer, Request, Service, ask, print};
+use crate::metrics::{Scrape, exposition};
 use crate::printing::put;
 
 /// Shows counters, or explains them.

@@ -11,6 +11,7 @@ pub mod counters;
 mod glossary;
 mod protocol;
 mod server;
+mod service;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -18,10 +19,11 @@ mod tests;
 pub mod options;
 pub mod print;
 
-pub use client::{ask, ask_now};
+pub use client::{Client, ask};
 pub use commands::{restore, ss, stat};
 pub use conversation::{Conversation, IDLE, line};
 pub use glossary::Glossary;
-pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket};
+pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket, TlsFigures};
 pub use server::{ControlError, Server, bind};
+pub use service::Service;
 pub use stop::stop;

@@ -1,16 +1,13 @@
 //! `longshore stop`.
 
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use attachment::peer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::client::explain;
+use super::client::Client;
 use super::options::Stop;
 
 /// Asks the service that listens at a control socket to end, and waits until it has.
@@ -20,7 +17,7 @@ use super::options::Stop;
 pub fn stop(options: &Stop) -> Result<()> {
     let path = &options.socket;
     let begun = Instant::now();
-    let number = listener(path)?;
+    let number = Client::connect(path)?.process()?;
     let process = match pidfd_open(number, PidfdFlags::empty()) {
         Err(Errno::SRCH) => bail!("the process that listened at {} has ended", path.display()),
         opened => opened.with_context(|| format!("process {number}"))?,
@@ -61,14 +58,6 @@ pub fn stop(options: &Stop) -> Result<()> {
         begun.elapsed().as_secs_f64()
     );
     Ok(())
-}
-
-/// The process that listens at `path`.
-fn listener(path: &Path) -> Result<Pid> {
-    let stream = UnixStream::connect(path)
-        .map_err(|error| anyhow::anyhow!("{}", explain(path, error.kind(), &error)))?;
-    let number = peer::pid(&stream).context("who listens there")?;
-    number.with_context(|| format!("{} is of another PID namespace", path.display()))
 }
 
 /// The name of a process, as `ps` shows it; `main` gives it to this one.

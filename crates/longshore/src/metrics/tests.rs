@@ -96,15 +96,15 @@ fn requests_for_something_else_are_told_so() {
 
 #[test]
 fn services_are_named_after_their_sockets_unless_told_otherwise() {
-    let serve = parse_service("/run/serve.sock").unwrap();
+    let serve = Service::parse("/run/serve.sock").unwrap();
     assert_eq!(
         (serve.name.as_str(), serve.socket.to_str()),
         ("serve", Some("/run/serve.sock"))
     );
-    let web = parse_service("web=/run/serve.sock").unwrap();
+    let web = Service::parse("web=/run/serve.sock").unwrap();
     assert_eq!(web.name, "web");
-    parse_service("=x").unwrap_err();
-    parse_service("x=").unwrap_err();
+    Service::parse("=x").unwrap_err();
+    Service::parse("x=").unwrap_err();
 }
 
 /// Every name that a metric can have, with `_total` and the like.

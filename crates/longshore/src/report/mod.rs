@@ -16,7 +16,7 @@ mod terminal;
 pub use bars::{Bar, Bars};
 pub use columns::{Cell, Column};
 pub use lines::{Line, Lines};
-pub use number::{bytes, significant};
+pub use number::{bytes, prefixed, significant};
 pub use page::Page;
 pub use scatter::busy;
 pub use tables::{Rows, Table};

@@ -35,6 +35,12 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
+/// A number of three significant digits with a decimal prefix from a thousand on: `950`, `1.25k`, `10.3G`.
+pub fn prefixed(value: f64) -> String {
+    let (divisor, prefix) = decimal(value, 1e3);
+    significant(value / divisor) + prefix
+}
+
 /// What to divide bytes by, and what they are then.
 pub(super) fn binary(largest: f64) -> (f64, &'static str) {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
