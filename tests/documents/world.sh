@@ -9,9 +9,10 @@ hostname localhost
 
 mount --make-rprivate /
 for place in /run /srv /tmp; do mount -t tmpfs tmpfs "$place"; done
-# Over /usr/local, which may hold the compiler and python: what was installed, and room for what a block installs.
-mkdir /run/local /run/local/upper /run/local/work
+# Over /usr/local, which may hold the compiler and python: what was installed, and room for what a block installs; there and in /etc.
+mkdir -p /run/{local,etc}/{upper,work}
 mount -t overlay overlay -o "lowerdir=$prefix:/usr/local,upperdir=/run/local/upper,workdir=/run/local/work" /usr/local
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work /etc
 cp -a "$repository" /tmp/longshore
 cd /tmp/longshore
 
