@@ -68,6 +68,30 @@ has_a_screen() {
     why="exit code $code: $(tr -d '\033' <"$scratch/screen.log" | tail -c 300)"
     [[ $code -eq 0 ]] && grep -aq 'longshore top' "$scratch/screen.log" && grep -aq tx_bytes "$scratch/screen.log"
 }
+# The terminal goes, and does not send a signal.
+ends_with_its_terminal() {
+    local code
+    # shellcheck disable=SC2016 # expanded by python
+    python3 -c '
+import os, pty, signal, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.execv(sys.argv[1], [sys.argv[1], "top", sys.argv[2]])
+time.sleep(1)
+os.close(terminal)
+for _ in range(200):
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    if ended:
+        sys.exit(0)
+    time.sleep(0.05)
+os.kill(pid, signal.SIGKILL)
+sys.exit("it goes on")' "$LONGSHORE" "$scratch/web.sock" >"$scratch/terminal.log" 2>&1
+    code=$?
+    why=$(last_words terminal.log)
+    [[ $code -eq 0 ]]
+}
+try 'top ends with its terminal' ends_with_its_terminal
 if command -v script >/dev/null; then try 'top has a screen, whose keys work' has_a_screen; else skip 'top has a screen, whose keys work' 'no script'; fi
 none_there() {
     why=$("$LONGSHORE" top "$scratch/none.sock" --count 1 2>&1) && return 1

@@ -15,17 +15,20 @@ mod view;
 mod tests;
 
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use ratatui::crossterm::event::{self, Event};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEvent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::control::Service;
 use crate::printing::{flush, put};
 use crate::signals::Signals;
 
-use rates::Rates;
 use sampler::Sampler;
 use tables::Selection;
 use view::{Reaction, View};
@@ -40,8 +43,11 @@ Examples:
   sudo longshore top nic=/run/longshore.sock web=/run/serve.sock --interval 2
   sudo longshore top /run/serve.sock --batch --count 1 --filter tls";
 
-/// How long a key may wait for the screen.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long new rates may wait for the screen.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
 
 /// `longshore top`.
 #[derive(Clone, Debug, Args)]
@@ -52,7 +58,7 @@ pub struct Options {
     /// Seconds between two looks
     #[arg(short = 'd', long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: Duration,
-    /// Print reports instead of a screen; so it does anyway when the output is no terminal
+    /// Print reports instead of a screen; so it does anyway without a terminal
     #[arg(short, long)]
     pub batch: bool,
     /// End after so many reports; implies --batch
@@ -80,14 +86,15 @@ pub fn run(options: &Options) -> Result<()> {
     let selection = Selection {
         filter: options.filter.clone(),
     };
-    let is_screen = !options.batch && options.count.is_none() && io::stdout().is_terminal();
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let is_screen = is_terminal && !options.batch && options.count.is_none();
     let start = || Sampler::start(options.services.clone(), options.interval);
     match is_screen {
         true => {
             // Before the thread, which takes the mask over.
             let signals = Signals::block()?;
             let view = View::new(options.interval, selection);
-            show(start(), view, &signals).context("the terminal")
+            show(&start(), view, &signals).context("the terminal")
         }
         false => print(&start(), options, &selection),
     }
@@ -116,39 +123,72 @@ fn print(sampler: &Sampler, options: &Options, selection: &Selection) -> Result<
     Ok(())
 }
 
-fn show(sampler: Sampler, mut view: View, signals: &Signals) -> io::Result<()> {
+fn show(sampler: &Sampler, mut view: View, signals: &Signals) -> Result<()> {
     let mut terminal = ratatui::try_init()?;
-    let ended = loop {
-        let drawn = terminal.draw(|frame| view.draw(frame)).map(drop);
-        if drawn.is_err() || signals.received() {
-            break drawn;
-        }
-        match react(&sampler, &mut view) {
-            Ok(true) => {}
-            Ok(false) => break Ok(()),
-            Err(error) => break Err(error),
-        }
-    };
+    let ended = follow(sampler, &mut view, signals, &mut terminal);
     ratatui::restore();
     ended
 }
 
-/// Takes keys and rates; `false` when it is to end.
-fn react(sampler: &Sampler, view: &mut View) -> io::Result<bool> {
-    let rates: Option<Rates> = sampler.next(Duration::ZERO);
-    if let Some(rates) = rates {
-        view.update(rates);
-        return Ok(true);
-    }
-    if event::poll(PATIENCE)?
-        && let Event::Key(key) = event::read()?
-        && key.is_press()
-    {
-        match view.press(key) {
-            Reaction::Draw => {}
-            Reaction::Interval(interval) => sampler.set_interval(interval),
-            Reaction::Quit => return Ok(false),
+/// Draws what there is to see until a key or a signal ends it, or the terminal has gone.
+fn follow(
+    sampler: &Sampler,
+    view: &mut View,
+    signals: &Signals,
+    terminal: &mut DefaultTerminal,
+) -> Result<()> {
+    let mut drawn = None;
+    loop {
+        let size = terminal.size()?;
+        let rates = sampler.next(Duration::ZERO);
+        let has_rates = rates.is_some();
+        rates.into_iter().for_each(|rates| view.update(rates));
+        if has_rates || drawn != Some(size) {
+            terminal.draw(|frame| view.draw(frame))?;
+            drawn = Some(size);
+        }
+        match wait(signals)? {
+            Waited::Nothing => {}
+            Waited::Ended => return Ok(()),
+            Waited::Key(key) => match view.press(key) {
+                Reaction::Draw => drawn = None,
+                Reaction::Interval(interval) => {
+                    sampler.set_interval(interval);
+                    drawn = None;
+                }
+                Reaction::Quit => return Ok(()),
+            },
         }
     }
-    Ok(true)
+}
+
+/// What came within [`PATIENCE`].
+enum Waited {
+    Nothing,
+    Key(KeyEvent),
+    /// A signal came, or the terminal has gone.
+    Ended,
+}
+
+fn wait(signals: &Signals) -> Result<Waited> {
+    let stdin = io::stdin();
+    let mut fds =
+        [signals.as_fd(), stdin.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    match poll(&mut fds, Some(&PATIENCE)) {
+        // The window's size has changed.
+        Err(Errno::INTR) => return Ok(Waited::Nothing),
+        polled => polled?,
+    };
+    let [signal, keys] = fds.map(|fd| fd.revents());
+    // Crossterm would look for keys in a terminal that has gone for ever.
+    if signal.contains(PollFlags::IN) || keys.intersects(PollFlags::HUP | PollFlags::ERR) {
+        return Ok(Waited::Ended);
+    }
+    if keys.contains(PollFlags::IN) && event::poll(Duration::ZERO)? {
+        match event::read()? {
+            Event::Key(key) if key.is_press() => return Ok(Waited::Key(key)),
+            _ => {}
+        }
+    }
+    Ok(Waited::Nothing)
 }
