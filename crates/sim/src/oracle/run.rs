@@ -249,11 +249,24 @@ impl Run {
         while !self.endpoints.iter().all(Endpoint::is_done)
             && !self.endpoints.iter().any(Endpoint::is_cut_off)
         {
-            if !self.step() || self.world.now() > deadline {
+            let goes_on = self.step() || self.lose_opening();
+            if !goes_on || self.world.now() > deadline {
                 return Err(self.stalled(deadline - LONGEST));
             }
         }
         Ok(self.outcome())
+    }
+
+    /// With nothing to come: whether the link has lost all that was to open the server's side, which then has no connection and no
+    /// event. The client may have one, and would find out by its first byte. That is an end, too: the server's, of time.
+    fn lose_opening(&mut self) -> bool {
+        let server = &mut self.endpoints[1];
+        let mut sockets = self.world.stack_ref(1).sockets();
+        let is_lost = server.socket.is_none() && sockets.all(|socket| socket.id.is_none());
+        if is_lost {
+            server.closed = Some(CloseReason::TimedOut);
+        }
+        is_lost
     }
 
     fn stalled(&self, began: Instant) -> Stalled {

@@ -199,3 +199,28 @@ fn keys_may_change_more_often_within_a_window_than_former_keys_are_kept() {
         }
     }
 }
+
+/// All tries of the server's to open its side may fail, with a client that has nothing to say yet.
+#[test]
+fn an_opening_that_the_link_has_lost_is_an_end() {
+    let mut lost = 0;
+    for keys in [Keys::Installed, Keys::Handshake] {
+        for seed in 0..100 {
+            let scenario = Scenario {
+                seed,
+                link: Impairment {
+                    loss: 0.4,
+                    ..Impairment::default()
+                },
+                ..bulk(Suite::DEFAULT, keys, Operation::Send(1))
+            };
+            let outcomes = compare(&scenario, &[Offload::Both])
+                .unwrap_or_else(|error| panic!("{keys:?}, {seed}: {error}"));
+            let ends = outcomes.iter().map(|outcome| &outcome.ends);
+            lost += ends
+                .filter(|[client, server]| server.is_cut_off() && !client.is_cut_off())
+                .count();
+        }
+    }
+    assert!(lost > 0, "no opening was lost");
+}
