@@ -189,7 +189,9 @@ impl<'a> Run<'a> {
             if self.world.now() > self.began + PATIENCE {
                 self.give_up_rude();
             }
-            if !goes_on || self.world.now() > deadline || steps > MOST_STEPS {
+            // The last socket of all goes without a word.
+            let is_stuck = !goes_on && !self.is_over();
+            if is_stuck || self.world.now() > deadline || steps > MOST_STEPS {
                 return Err(self.stalled(steps));
             }
         }

@@ -220,9 +220,8 @@ impl Rig {
         while self.world.stack(0).memory().level < level {
             let is_late = self.world.now() > now + Duration::from_secs(60);
             assert!(!is_late, "{:?}", self.world.stack(0).memory());
-            if !self.step() {
-                self.world.advance();
-            }
+            let is_at_rest = !self.step() && !self.world.advance();
+            assert!(!is_at_rest, "{:?}", self.world.stack(0).memory());
             let (now, stack) = (self.world.now(), self.world.stack(0));
             receiver = receiver.or_else(|| stack.accept(listener));
             let read = receiver.map(|id| stack.read_chunk(now, id));
