@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
+use tcp::isn::Generator;
 use tcp::{
     AckAction, Algorithm, Config, Connection, Cookies, KeepAlive, ListenConfig, Listener, State,
     SynAction, TimeWait, reset_for,
@@ -103,7 +104,7 @@ impl World {
             backlog: 3,
             cookies: Cookies::OnOverflow,
         };
-        let mut listener = Listener::new(now, listen, KEY);
+        let mut listener = Listener::new(now, listen, KEY, Generator::new(now, KEY));
         let isn = SeqNum(input.word());
         let connection = if input.byte() & 1 == 0 {
             Connection::connect(now, &config, 1, 2, isn)

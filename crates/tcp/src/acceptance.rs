@@ -64,6 +64,13 @@ impl ReceiveSpace {
         }
     }
 
+    /// Whether a segment that is not acceptable is a probe of the window or a keep-alive (RFC 9293 §3.8.4, §3.8.6.1). Every one is answered: its
+    /// sender counts those that are not, and two ends can't both take the other's answers for probes.
+    #[inline]
+    pub fn is_probe(&self, segment: &Header) -> bool {
+        !segment.flags.intersects(Flags::SYN | Flags::FIN) && segment.seq + 1 == self.nxt
+    }
+
     /// Whether TS.Recent becomes the segment's TSval (RFC 7323 §4.3).
     #[inline]
     pub fn takes_timestamp(&self, segment: &Header) -> Option<u32> {

@@ -1,11 +1,15 @@
 //! Initial sequence numbers and timestamp origins (RFC 6528, RFC 7323 §5.4).
 
+mod ahead;
+
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use siphasher::sip::SipHasher13;
 use wire::{FlowKey, SeqNum};
+
+pub use ahead::Ahead;
 
 /// What a connection starts counting from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +18,20 @@ pub struct Initial {
     pub seq: SeqNum,
     /// TSval of a segment sent now.
     pub timestamp: u32,
+}
+
+impl Initial {
+    /// The same, above all sequence numbers before `used`, which another connection of the flow had (RFC 9293 §3.6.1, MAY-2).
+    #[must_use]
+    pub fn above(self, used: SeqNum) -> Self {
+        /// As far as the largest unscaled window, beyond which nothing of the old connection's is acceptable.
+        const GAP: u32 = 1 << 16;
+        let seq = match self.seq.after(used) {
+            true => self.seq,
+            false => used + GAP,
+        };
+        Self { seq, ..self }
+    }
 }
 
 impl From<SeqNum> for Initial {
@@ -26,7 +44,7 @@ impl From<SeqNum> for Initial {
     }
 }
 
-/// Makes initial sequence numbers: `M + F(flow, secret)` with a clock of 4 µs (RFC 6528 §3). One per host.
+/// Makes initial sequence numbers: `M + F(flow, secret)` with a clock of 4 µs (RFC 6528 §3). One per host, whose copies share clock and secret.
 #[derive(Clone, Debug)]
 pub struct Generator {
     key: [u8; 16],

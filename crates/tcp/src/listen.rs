@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use wire::FlowKey;
 use wire::tcp::{Flags, Header, Timestamps};
+use wire::{FlowKey, SeqNum};
 
 use crate::cookie::{LIFETIME, SynCookies};
 use crate::isn::{Generator, hash_flow};
 use crate::options::Negotiated;
-use crate::{Config, Connection, reset_for};
+use crate::{Config, Connection, Initial, reset_for};
 
 /// When a listener answers SYNs with cookies (RFC 4987 §3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,11 +81,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A listener with a secret key for its cookies and initial sequence numbers.
-    pub fn new(now: Instant, config: ListenConfig, key: [u8; 16]) -> Self {
+    /// A listener with a secret key for its cookies, and the host's initial sequence numbers.
+    pub fn new(now: Instant, config: ListenConfig, key: [u8; 16], isns: Generator) -> Self {
         Self {
             config,
-            isns: Generator::new(now, key),
+            isns,
             syn_cookies: SynCookies::new(now, key),
             key,
             half_open: 0,
@@ -112,16 +112,33 @@ impl Listener {
             Cookies::OnOverflow if overflow => self.bake(now, flow, syn),
             Cookies::Never if overflow => SynAction::Drop,
             Cookies::OnOverflow | Cookies::Never => {
-                self.half_open += 1;
                 let initial = self.isns.initial(now, &flow.reversed());
-                SynAction::Accept(Connection::accept(
-                    now,
-                    &self.config.connection,
-                    syn,
-                    initial,
-                ))
+                self.accept(now, syn, initial)
             }
         }
+    }
+
+    /// Takes the SYN that ends the TIME-WAIT of a connection which has sent what lies before `used` ([`Verdict::Reopen`](crate::Verdict)).
+    /// The new one begins above that (RFC 9293 §3.6.1, MAY-2), as no cookie would: it is kept although the backlog of half-open
+    /// connections is full.
+    pub fn handle_reopening(
+        &mut self,
+        now: Instant,
+        flow: &FlowKey,
+        syn: &Header,
+        used: SeqNum,
+    ) -> SynAction {
+        if self.waiting >= self.config.backlog {
+            return SynAction::Drop;
+        }
+        let initial = self.isns.initial(now, &flow.reversed());
+        self.accept(now, syn, initial.above(used))
+    }
+
+    fn accept(&mut self, now: Instant, syn: &Header, initial: Initial) -> SynAction {
+        self.half_open += 1;
+        let config = &self.config.connection;
+        SynAction::Accept(Connection::accept(now, config, syn, initial))
     }
 
     /// Takes a segment with ACK and without SYN and RST that belongs to no connection: if it carries one of our cookies

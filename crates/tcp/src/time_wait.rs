@@ -34,8 +34,9 @@ pub enum Verdict {
     Reply(Header),
     /// Do nothing.
     Drop,
-    /// A new incarnation (RFC 9293 §3.6.1, RFC 6191): the entry is gone; hand the SYN to the listener.
-    Reopen,
+    /// A new incarnation (RFC 9293 §3.6.1, RFC 6191): the entry is gone; hand the SYN to the listener
+    /// ([`handle_reopening`](crate::Listener::handle_reopening)), with our next sequence number.
+    Reopen(SeqNum),
 }
 
 /// Flows in TIME-WAIT, here or on the NIC. All of them stay for the same time, and of too many the oldest goes first.
@@ -77,7 +78,7 @@ impl Keeper {
 
 /// SipHash with a secret key: peers choose the flows.
 #[derive(Clone, Debug)]
-struct Keyed([u8; 16]);
+pub(crate) struct Keyed(pub(crate) [u8; 16]);
 
 impl BuildHasher for Keyed {
     type Hasher = SipHasher13;
@@ -151,7 +152,7 @@ impl TimeWait {
         let rested = Duration::from_nanos(now.since(resting.since));
         let verdict = entry.judge(rested, segment, payload_len);
         match verdict {
-            Verdict::Reopen => {
+            Verdict::Reopen(_) => {
                 self.flows.remove(&flow);
             }
             Verdict::Reply(_) if segment.flags.contains(Flags::FIN) => {
@@ -249,7 +250,7 @@ impl TimeWaitEntry {
         }
         let recent = self.timestamps.map(|(recent, _)| recent);
         if is_new_incarnation(segment, recent, self.rcv_nxt) {
-            return Verdict::Reopen;
+            return Verdict::Reopen(self.snd_nxt);
         }
         let occupies = segment.sequence_len(payload_len) > 0;
         if !occupies && segment.seq == self.rcv_nxt {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use tcp::{AckAction, SynAction, Verdict};
+use wire::SeqNum;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 
@@ -86,11 +87,13 @@ impl Transport {
         segments: u16,
     ) -> Unmatched {
         let (header, payload_len) = (&parsed.tcp, parsed.payload_len);
+        let mut used = None;
         match self
             .time_wait
             .handle_segment(now, &parsed.flow, header, payload_len)
         {
-            Verdict::Unknown | Verdict::Reopen => {}
+            Verdict::Unknown => {}
+            Verdict::Reopen(seq) => used = Some(seq),
             Verdict::Reply(reply) => {
                 self.link.reply(&frame, parsed, &reply, &mut self.device);
                 return Unmatched::Handled;
@@ -106,7 +109,8 @@ impl Transport {
             return Unmatched::Refused(frame);
         };
         let flags = header.flags;
-        if flags.contains(Flags::RST) {
+        if flags.contains(Flags::RST) || !flags.intersects(Flags::SYN | Flags::ACK) {
+            // RFC 9293 §3.10.7.2, first and fourth.
             return Unmatched::Handled;
         }
         let Some(next_hop) = self.link.interface.next_hop(parsed.flow.src.0) else {
@@ -114,10 +118,10 @@ impl Transport {
             return Unmatched::Handled;
         };
         if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
-            self.handle_syn(now, listener, &frame, parsed, next_hop);
+            self.handle_syn(now, listener, &frame, parsed, next_hop, used);
             return Unmatched::Handled;
         }
-        if !flags.contains(Flags::ACK) || flags.contains(Flags::SYN) {
+        if flags.contains(Flags::SYN) {
             return Unmatched::Refused(frame);
         }
         self.handle_ack(now, listener, frame, parsed, next_hop, segments)
@@ -157,6 +161,7 @@ impl Transport {
         }
     }
 
+    /// Takes a SYN. With `used` it ends the TIME-WAIT of a connection that has sent what lies before that.
     fn handle_syn(
         &mut self,
         now: Instant,
@@ -164,12 +169,17 @@ impl Transport {
         frame: &Buffer,
         parsed: &Parsed,
         next_hop: IpAddr,
+        used: Option<SeqNum>,
     ) {
-        let action = match self.sockets.len() < self.config.max_sockets {
-            true => self
-                .listeners
-                .handle_syn(now, listener, &parsed.flow, &parsed.tcp),
-            false => SynAction::Drop,
+        let used = used.or_else(|| self.ahead.used(now, &parsed.flow.reversed()));
+        let has_room = self.sockets.len() < self.config.max_sockets;
+        let listening = self.listeners.get_mut(listener).filter(|_| has_room);
+        let listening = listening.map(|listening| &mut listening.tcp);
+        let (flow, syn) = (&parsed.flow, &parsed.tcp);
+        let action = match (listening, used) {
+            (None, _) => SynAction::Drop,
+            (Some(listener), None) => listener.handle_syn(now, flow, syn),
+            (Some(listener), Some(used)) => listener.handle_reopening(now, flow, syn, used),
         };
         match action {
             SynAction::Accept(connection) => {

@@ -46,7 +46,12 @@ impl Transport {
         };
         let id = self.listeners.insert(Listening {
             address,
-            tcp: tcp::Listener::new(self.last_poll, config, derive(&self.config.secret, 3)),
+            tcp: tcp::Listener::new(
+                self.last_poll,
+                config,
+                derive(&self.config.secret, 3),
+                self.isn.clone(),
+            ),
             backlog: options.backlog,
             accel: options.accel,
             defer: options.defer,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use nic::ring::accel::ListenRuleId;
-use tcp::{AckAction, SynAction};
+use tcp::AckAction;
 use wire::FlowKey;
 use wire::tcp::Header;
 
@@ -50,19 +50,6 @@ impl Listeners {
             })
         };
         matching(true).or_else(|| matching(false)).map(|(id, _)| id)
-    }
-
-    pub fn handle_syn(
-        &mut self,
-        now: Instant,
-        id: ListenerId,
-        flow: &FlowKey,
-        syn: &Header,
-    ) -> SynAction {
-        match self.get_mut(id) {
-            Some(listening) => listening.tcp.handle_syn(now, flow, syn),
-            None => SynAction::Drop,
-        }
     }
 
     pub fn handle_ack(

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use nic::ring::HostFunction;
 use nic::ring::accel::ListenRuleId;
 use tcp::TimeWait;
-use tcp::isn::Generator;
+use tcp::isn::{Ahead, Generator};
 
 use crate::device::Device;
 use crate::handoff::policy;
@@ -49,7 +49,9 @@ pub(crate) struct Transport {
     pub time_wait: TimeWait,
     pub schedule: Schedule,
     pub shortage: Shortage,
-    isn: Generator,
+    pub isn: Generator,
+    /// Where the numbers end of connections without timestamps that the NIC finishes.
+    pub ahead: Ahead,
     port_offset: u32,
     events: VecDeque<TransportEvent>,
     pub last_poll: Instant,
@@ -98,6 +100,7 @@ impl Transport {
             schedule: Schedule::default(),
             shortage: Shortage::default(),
             isn: Generator::new(now, derive(secret, 2)),
+            ahead: Ahead::new(derive(secret, 4)),
             port_offset: u32::from_le_bytes([secret[3], secret[7], secret[11], secret[15]]),
             events: VecDeque::new(),
             last_poll: now,

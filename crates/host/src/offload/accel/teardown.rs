@@ -224,6 +224,11 @@ impl ConnectionOffload {
             return TeardownRequest::NoRoom;
         };
         socket.owner.teardown_posted();
+        if closing.timestamps.is_none() {
+            // With timestamps a new connection of the flow is told from this one by them (RFC 6191).
+            let (isns, end) = (&transport.isn, closing.end + 1);
+            transport.ahead.note(now, isns, &socket.flow, end);
+        }
         if !socket.tcp.is_passive() {
             // Its port is not for another connection to this peer for a while. The NIC answers for it, and what that passes up is of
             // no connection any more.

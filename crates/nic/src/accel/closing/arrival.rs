@@ -73,7 +73,7 @@ impl Entry {
             timestamps: self.rcv.has_timestamps.then_some((self.rcv.recent, 0)),
         };
         match resting.judge(Duration::ZERO, segment, len) {
-            Verdict::Reopen => return Next::Reopen,
+            Verdict::Reopen(_) => return Next::Reopen,
             Verdict::Reply(_) if segment.flags.contains(Flags::FIN) => {
                 self.owes.ack = true;
                 self.rest(now);
@@ -115,7 +115,12 @@ impl Entry {
             Acceptance::Ignored => return Err(Next::Stay),
             Acceptance::Stale | Acceptance::Old | Acceptance::Beyond => {}
         }
-        self.answer_unacceptable(now, segment, len);
+        let is_probe = acceptance == Acceptance::Old && self.received().is_probe(segment);
+        if is_probe || len > 0 || segment.flags.contains(Flags::FIN) {
+            self.owes.ack = true;
+        } else {
+            self.challenge(now);
+        }
         let next = match acceptance {
             Acceptance::Old => self.take_ack_of_old(now, segment, len),
             _ => None,
@@ -129,14 +134,6 @@ impl Entry {
         let oldest = rcv.nxt - window - 1;
         let counts = self.sent().takes_ack_of_old(segment, oldest);
         counts.then(|| self.take_ack(now, segment, len)).flatten()
-    }
-
-    fn answer_unacceptable(&mut self, now: Nanos, segment: &Header, len: u32) {
-        if len > 0 || segment.flags.contains(Flags::FIN) {
-            self.owes.ack = true;
-        } else {
-            self.challenge(now);
-        }
     }
 
     /// Acknowledges what can't be right, now and then (RFC 5961 §7).

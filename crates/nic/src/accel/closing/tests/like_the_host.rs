@@ -63,7 +63,7 @@ impl Host {
             Host::Resting(table) => {
                 match table.handle_segment(now, &flow(1, false).reversed(), header, len) {
                     Verdict::Reply(reply) => said.note(&reply, 0),
-                    Verdict::Reopen => {
+                    Verdict::Reopen(_) => {
                         said.reopened = true;
                         *self = Host::Gone;
                     }
