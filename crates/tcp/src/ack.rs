@@ -66,11 +66,11 @@ impl Connection {
             reported_twice,
             echo,
         };
-        let may_grow = self.recover(now, &progress);
-        if may_grow && advanced > 0 && self.snd.is_cwnd_limited(&self.congestion) {
+        let counted = delivery.bytes.min(self.recover(now, &progress));
+        if counted > 0 && advanced > 0 && self.snd.is_cwnd_limited(&self.congestion) {
             self.congestion.on_ack(&Acknowledged {
                 now,
-                bytes: delivery.bytes,
+                bytes: counted,
                 una: ack,
                 nxt: self.snd.nxt,
                 rtt: sample,

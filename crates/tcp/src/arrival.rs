@@ -125,21 +125,26 @@ impl Connection {
         match acceptance {
             Acceptance::Acceptable => return true,
             Acceptance::Ignored => return false,
-            Acceptance::Old | Acceptance::Beyond
-                if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) =>
-            {
+            Acceptance::Old if self.is_syn_again(segment) => {
                 // The peer did not get our SYN-ACK.
-                self.snd.due.syn |= segment.seq + 1 == self.rcv.nxt;
+                self.snd.due.syn = true;
                 return false;
             }
             Acceptance::Stale | Acceptance::Old | Acceptance::Beyond => {}
         }
         self.note_old_data(segment, payload_len);
-        self.answer_unacceptable(now, segment, payload_len);
+        let is_probe = acceptance == Acceptance::Old && self.received(now).is_probe(segment);
+        self.answer_unacceptable(now, segment, payload_len, is_probe);
         if acceptance == Acceptance::Old {
             self.take_ack_of_old(now, segment, payload_len);
         }
         false
+    }
+
+    fn is_syn_again(&self, segment: &Header) -> bool {
+        self.state == State::SynReceived
+            && segment.flags.contains(Flags::SYN)
+            && segment.seq + 1 == self.rcv.nxt
     }
 
     fn received(&self, now: Time) -> ReceiveSpace {
@@ -178,10 +183,17 @@ impl Connection {
         }
     }
 
-    fn answer_unacceptable(&mut self, now: Time, segment: &Header, payload_len: u32) {
-        if payload_len > 0 || segment.flags.contains(Flags::FIN) {
+    fn answer_unacceptable(
+        &mut self,
+        now: Time,
+        segment: &Header,
+        payload_len: u32,
+        is_probe: bool,
+    ) {
+        let occupies = payload_len > 0 || segment.flags.contains(Flags::FIN);
+        if occupies || is_probe {
             self.rcv.ack.now = true;
-            if self.state == State::TimeWait {
+            if self.state == State::TimeWait && occupies {
                 // RFC 9293 §3.10.7.4: the peer's FIN again restarts the rest.
                 self.timers
                     .set(Timer::Linger, now.after(self.settings.time_wait()));

@@ -37,8 +37,11 @@ pub struct Config {
     pub tso_max: u32,
     /// Smallest retransmission timeout. RFC 6298 says 1 s; 200 ms is what Linux does.
     pub min_rto: Duration,
-    /// Times a SYN or SYN-ACK is sent again before the connection is given up.
+    /// Times a SYN is sent again before the connection is given up. Seven, after 1 s, 2 s and so on, last for the three minutes that
+    /// RFC 9293 §3.8.3 asks for (MUST-23), and one more.
     pub syn_retries: u8,
+    /// The same for a SYN-ACK, which a peer that is there asks for again.
+    pub syn_ack_retries: u8,
     /// Times a segment's timeout may back off before the connection is given up (R2 of RFC 9293 §3.8.3).
     pub retries: u8,
     /// The same for an orphan: a connection that its application has let go of ([`detach`](crate::Connection::detach)). Fewer of both counts.
@@ -69,7 +72,8 @@ impl Default for Config {
             window_scale: true,
             tso_max: 65_400,
             min_rto: Duration::from_millis(200),
-            syn_retries: 6,
+            syn_retries: 7,
+            syn_ack_retries: 6,
             retries: 15,
             orphan_retries: 8,
             orphan_timeout: Duration::from_secs(60),

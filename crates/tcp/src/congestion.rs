@@ -14,6 +14,8 @@ use crate::time::{Nanos, Time};
 
 /// An endless threshold: slow start until the first loss.
 pub(crate) const UNLIMITED: u32 = u32::MAX;
+/// Bytes that any ACK may add in slow start (RFC 3465 §2.3): the largest burst, which a receiver with LRO acknowledges at once.
+const SLOW_START_LIMIT: u32 = 1 << 16;
 /// The window never grows beyond the largest that can be announced, twice over.
 const MAX_WINDOW: u32 = 1 << 31;
 
@@ -131,7 +133,8 @@ impl Congestion {
     pub(crate) fn on_ack(&mut self, ack: &Acknowledged) {
         let mut bytes = ack.bytes;
         if self.in_slow_start() {
-            let growth = self.hystart.growth(ack, bytes, self.ssthresh == UNLIMITED);
+            let counted = bytes.min(SLOW_START_LIMIT);
+            let growth = (self.hystart).growth(ack, counted, self.ssthresh == UNLIMITED);
             let grown = self.cwnd.saturating_add(growth.bytes);
             if growth.leave {
                 self.ssthresh = self.cwnd;

@@ -281,6 +281,7 @@ impl Connection {
             tso_max: settings.tso_max,
             min_rto: span(self.rtt.min_rto()),
             syn_retries: settings.syn_retries,
+            syn_ack_retries: settings.syn_retries,
             retries: settings.retries,
             orphan_retries: settings.orphan_retries,
             orphan_timeout: span(settings.orphan_timeout()),

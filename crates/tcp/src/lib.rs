@@ -70,7 +70,7 @@ pub use info::ConnectionInfo;
 pub use isn::Initial;
 pub use listen::{AckAction, Cookies, ListenConfig, Listener, SynAction};
 pub use mirror::Disagreement;
-pub use options::TIMESTAMPS_LEN;
+pub use options::{MIN_MSS, TIMESTAMPS_LEN};
 pub use output::{Accepted, CloseReason, Event, Received, Transmit};
 pub use peer_window::PeerWindow;
 pub use reassembly::Reassembly;

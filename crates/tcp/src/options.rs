@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::time::{MILLISECOND, Time, nanos};
 
-/// Smallest MSS that we honour: a peer that announces less would make us send headers only.
-const MIN_MSS: u16 = 64;
+/// Smallest MSS that we honour, of a peer or a path: less would make us send headers only.
+pub const MIN_MSS: u16 = 64;
 /// The MSS of a peer that does not announce its own (RFC 9293 §3.7.1).
 const DEFAULT_MSS: u16 = 536;
 /// Bytes of the timestamps option, padded (RFC 7323, appendix A).

@@ -50,6 +50,15 @@ impl Ranges {
         self.0.get_or_insert_default().insert(start, end)
     }
 
+    /// The first part of `start..end` that has come before.
+    pub(crate) fn overlap(&self, start: SeqNum, end: SeqNum) -> Option<(SeqNum, SeqNum)> {
+        let sorted = &self.0.as_ref()?.sorted;
+        let first = sorted.partition_point(|range| range.1.at_or_before(start));
+        let (held_start, held_end) = *sorted.get(first)?;
+        let (start, end) = (held_start.max(start), held_end.min(end));
+        start.before(end).then_some((start, end))
+    }
+
     /// Data is in order up to `nxt`: takes the ranges that follow on, and returns how far that reaches.
     pub(crate) fn advance(&mut self, nxt: SeqNum) -> SeqNum {
         self.0.as_mut().map_or(nxt, |held| held.advance(nxt))

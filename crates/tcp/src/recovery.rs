@@ -113,14 +113,14 @@ pub(crate) struct Progress {
 }
 
 impl Connection {
-    /// Takes the consequences of an ACK. Returns whether the window may grow by it.
-    pub(crate) fn recover(&mut self, now: Time, progress: &Progress) -> bool {
-        let was_open = self.recovery.phase == Phase::Open;
-        if was_open && self.recovery.point.before(self.snd.una) {
+    /// Takes the consequences of an ACK. Returns by how many of the bytes that it delivers the window may grow.
+    pub(crate) fn recover(&mut self, now: Time, progress: &Progress) -> u32 {
+        let before = self.recovery.phase;
+        if before == Phase::Open && self.recovery.point.before(self.snd.una) {
             // Keeps the point comparable however long nothing is lost.
             self.recovery.point = self.snd.una - 1;
         }
-        self.try_undo(progress);
+        let was_undone = self.try_undo(progress);
         if !self.options.sack {
             self.count_duplicates(progress);
         }
@@ -135,10 +135,12 @@ impl Connection {
             self.reduce_proportionally(delivered, progress.advanced > 0 && newly_lost == 0);
         }
         // Slow start goes on after a timeout; in and just after fast recovery the window stays.
-        match self.recovery.phase {
-            Phase::Open => was_open,
-            Phase::Recovery => false,
-            Phase::Loss => true,
+        match (before, self.recovery.phase) {
+            (_, Phase::Recovery) | (Phase::Recovery, Phase::Open) => 0,
+            (_, Phase::Loss) | (Phase::Open, Phase::Open) => u32::MAX,
+            (Phase::Loss, Phase::Open) if was_undone => 0,
+            // Of what the last ACK of a timeout's recovery tells, most may have arrived long ago (RFC 3465 §2.3).
+            (Phase::Loss, Phase::Open) => u32::from(self.snd.mss),
         }
     }
 
@@ -316,16 +318,16 @@ impl Connection {
     }
 
     /// Takes back the reduction if the ACK proves that nothing was lost: it answers an original transmission
-    /// (RFC 4015, by timestamps), or everything resent has been reported as a duplicate (RFC 3708).
-    fn try_undo(&mut self, progress: &Progress) {
+    /// (RFC 4015, by timestamps), or everything resent has been reported as a duplicate (RFC 3708). Answers whether it has.
+    fn try_undo(&mut self, progress: &Progress) -> bool {
         let Some(undo) = &mut self.recovery.undo else {
-            return;
+            return false;
         };
         if let Proof::Reports { until } = undo.proof
             && self.snd.una.after(until)
         {
             self.recovery.undo = None;
-            return;
+            return false;
         }
         let mut all_twice = false;
         if progress.reported_twice > 0 && undo.resent > 0 {
@@ -341,7 +343,7 @@ impl Connection {
                 _ => false,
             };
         if !(answers_original || all_twice) {
-            return;
+            return false;
         }
         let undo = self.recovery.undo.take().expect("checked above");
         self.congestion.undo(&undo.before);
@@ -351,6 +353,7 @@ impl Connection {
         self.snd.due.resend = false;
         self.rtt.backoff = Backoff::default();
         self.stats.undos += 1;
+        true
     }
 
     /// A tail loss probe was answered (RFC 8985 §7.4).

@@ -94,6 +94,11 @@ impl Receiver {
         self.edge = self.nxt + self.widest;
     }
 
+    /// The peer's SYN has come.
+    pub(crate) fn has_started(&self) -> bool {
+        self.widest > 0
+    }
+
     /// Goes on where another owner has stopped.
     pub(crate) fn put_back(&mut self, now: Time, tcb: &Tcb) {
         self.nxt = tcb.rcv_nxt;
@@ -270,8 +275,13 @@ impl Receiver {
         if let Some(fin) = self.fin {
             right = right.min(fin);
         }
-        if seq.before(self.nxt) {
-            self.ranges.note_duplicate(seq, end.min(self.nxt));
+        // RFC 2883 §4: what had come before is reported, if it is only a part, too.
+        let duplicate = match seq.before(self.nxt) {
+            true => Some((seq, end.min(self.nxt))),
+            false => self.ranges.overlap(left, right),
+        };
+        if let Some((start, end)) = duplicate {
+            self.ranges.note_duplicate(start, end);
         }
         if right.at_or_before(left) {
             return Taken {
@@ -294,11 +304,7 @@ impl Receiver {
         }
         let accepted = match self.ranges.insert(left, right) {
             Insertion::New => Some(accepted),
-            Insertion::Duplicate => {
-                self.ranges.note_duplicate(left, right);
-                None
-            }
-            Insertion::Refused => None,
+            Insertion::Duplicate | Insertion::Refused => None,
         };
         Taken {
             accepted,

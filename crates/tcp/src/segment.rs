@@ -36,7 +36,11 @@ impl Connection {
             return;
         }
         let (seq, flags) = (transmit.header.seq, transmit.header.flags);
-        let sack = transmit.header.options.sack;
+        // What was missing then may have come: only an ACK of its own goes on with its blocks.
+        let sack = match transmit.payload {
+            0 => transmit.header.options.sack,
+            _ => SackBlocks::EMPTY,
+        };
         let now = self.time(now);
         transmit.header = self.header(now, seq, flags, sack);
     }
@@ -60,13 +64,34 @@ impl Connection {
         }
         self.stats.segments_out += 1;
         self.stats.bytes_sent += u64::from(payload);
-        let header = self.header(now, start, flags, SackBlocks::EMPTY);
+        let sack = self.sack_beside(payload);
+        let header = self.header(now, start, flags, sack);
         Transmit {
             header,
             payload,
             mss: self.snd.mss,
             retransmit,
         }
+    }
+
+    /// The SACK blocks that have room in a packet of so much payload (RFC 2018 §4).
+    fn sack_beside(&mut self, payload: u32) -> SackBlocks {
+        /// Bytes of the option without blocks, padded, and of each block.
+        const OPTION: u32 = 4;
+        const BLOCK: u32 = 8;
+        if !self.options.sack || !self.rcv.ranges.has_report() {
+            return SackBlocks::EMPTY;
+        }
+        let room = u32::from(self.snd.mss).saturating_sub(payload + OPTION) / BLOCK;
+        match self.max_sack_blocks().min(room as usize) {
+            0 => SackBlocks::EMPTY,
+            most => self.rcv.ranges.take_report(most),
+        }
+    }
+
+    /// SACK blocks that fit beside the other options.
+    pub(crate) fn max_sack_blocks(&self) -> usize {
+        if self.options.timestamps { 3 } else { 4 }
     }
 
     pub(crate) fn empty_segment(&mut self, now: Time, seq: SeqNum, sack: SackBlocks) -> Transmit {
@@ -98,12 +123,18 @@ impl Connection {
         }
     }
 
-    pub(crate) fn reset_segment(&self, seq: SeqNum) -> Transmit {
+    /// With timestamps, if the SYNs have agreed on them (RFC 7323 §3.2).
+    pub(crate) fn reset_segment(&self, now: Time, seq: SeqNum) -> Transmit {
+        let has_timestamps = self.options.timestamps && self.rcv.has_started();
         let header = Header {
             src_port: self.src_port,
             dst_port: self.dst_port,
             seq,
             flags: Flags::RST,
+            options: Options {
+                timestamps: has_timestamps.then(|| self.timestamps.option(now)),
+                ..Options::default()
+            },
             ..Header::default()
         };
         Transmit {

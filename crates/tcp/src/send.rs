@@ -7,7 +7,7 @@ use wire::tcp::{Flags, Header, SackBlocks};
 
 use crate::recovery::Phase;
 use crate::tcb::CORK_LIMIT;
-use crate::time::Time;
+use crate::time::{MILLISECOND, Time};
 use crate::timer::Timer;
 use crate::{Backoff, Connection, State, Transmit};
 
@@ -29,13 +29,14 @@ impl Connection {
         if self.is_parked() {
             return None;
         }
-        if let Some(seq) = self.snd.reset_at.take() {
-            return Some(self.reset_segment(seq));
-        }
         let now = self.time(now);
+        if let Some(seq) = self.snd.reset_at.take() {
+            return Some(self.reset_segment(now, seq));
+        }
         match self.state {
             State::Closed => None,
-            State::SynSent | State::SynReceived => self.poll_syn(now),
+            State::SynSent => self.poll_syn(now),
+            State::SynReceived => self.poll_syn(now).or_else(|| self.poll_ack(now)),
             State::FinWait2 | State::TimeWait => {
                 self.poll_probe(now).or_else(|| self.poll_ack(now))
             }
@@ -168,6 +169,8 @@ impl Connection {
             self.snd.short_end = end;
             self.snd.flush = false;
             self.timers.cancel(Timer::Cork);
+        } else if !self.snd.cork {
+            self.snd.flush = false;
         }
         let limited = self.congestion.cwnd() < self.pipe().saturating_add(mss);
         let flight = self.pipe();
@@ -213,7 +216,7 @@ impl Connection {
         if limit < mss {
             return self.silly_window(queued.min(mss).min(window), window, budget);
         }
-        if self.defers(room) {
+        if self.defers(room) && self.may_wait(now) {
             0
         } else {
             limit - limit % mss
@@ -252,6 +255,19 @@ impl Connection {
             && self.board.sacked() == 0
             && self.recovery.inferred_sacked(1) == 0;
         clock_is_steady && self.pipe() > 0 && room < self.burst_limit().min(third)
+    }
+
+    /// Half a round trip is long enough to wait: the ACK may be lost, or not worth sending to the peer.
+    fn may_wait(&mut self, now: Time) -> bool {
+        if self.snd.flush {
+            return false;
+        }
+        if !self.timers.is_set(Timer::Cork) {
+            let half = self.rtt.smoothed().map_or(CORK_LIMIT, |rtt| rtt / 2);
+            let limit = half.clamp(MILLISECOND, CORK_LIMIT);
+            self.timers.set(Timer::Cork, now.after(limit));
+        }
+        true
     }
 
     /// Largest segment to hand over at once: at most half the window, so that ACKs go on coming.
@@ -331,10 +347,7 @@ impl Connection {
         }
         let mut blocks = SackBlocks::EMPTY;
         if self.options.sack && self.rcv.ranges.has_report() {
-            blocks = self
-                .rcv
-                .ranges
-                .take_report(if self.options.timestamps { 3 } else { 4 });
+            blocks = self.rcv.ranges.take_report(self.max_sack_blocks());
         }
         Some(self.empty_segment(now, self.acceptable_seq(), blocks))
     }

@@ -22,7 +22,7 @@ pub(crate) struct Sender {
     pub(crate) mss: u16,
     pub(crate) fin_queued: bool,
     pub(crate) cork: bool,
-    /// A short segment may go out although corked.
+    /// What was held back has waited long enough: a short segment although corked, and what a larger burst was to be made of.
     pub(crate) flush: bool,
     pub(crate) due: Due,
     pub(crate) syn_retries: u8,

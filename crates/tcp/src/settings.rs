@@ -13,6 +13,7 @@ pub(crate) struct Settings {
     /// What we announce.
     pub(crate) adv_mss: u16,
     pub(crate) nagle: bool,
+    /// Of our SYN or our SYN-ACK.
     pub(crate) syn_retries: u8,
     pub(crate) retries: u8,
     pub(crate) orphan_retries: u8,

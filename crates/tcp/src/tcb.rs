@@ -7,7 +7,7 @@ use wire::tcp::Header;
 use crate::congestion::Congestion;
 use crate::cookie::Cookie;
 use crate::mirror::Flight;
-use crate::options::{Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
+use crate::options::{MIN_MSS, Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
 use crate::rack::Rack;
 use crate::recovery::{Phase, Recovery};
 use crate::recv::Receiver;
@@ -107,6 +107,7 @@ impl Connection {
     pub fn accept(now: Instant, config: &Config, syn: &Header, isn: impl Into<Initial>) -> Self {
         let mut connection = Self::new(now, config, syn.dst_port, syn.src_port, isn.into());
         connection.passive = true;
+        connection.settings.syn_retries = config.syn_ack_retries;
         connection.take_syn(Time(0), syn);
         connection.state = State::SynReceived;
         connection.snd.due.syn = true;
@@ -326,9 +327,8 @@ impl Connection {
     /// The path takes only smaller packets than thought (ICMP "fragmentation needed" or "packet too big"): `mss` bytes of
     /// TCP payload and options. What was sent too large is sent again.
     pub fn handle_path_mss(&mut self, now: Instant, mss: u16) {
-        /// RFC 1191 §3: no path is narrower than 68 bytes; a forged report can't shrink packets to nothing.
-        const FLOOR: u16 = 512;
-        let mss = mss.max(FLOOR);
+        // RFC 1191 §3: no path is narrower than 68 bytes; a forged report can't shrink packets to nothing.
+        let mss = mss.max(MIN_MSS);
         if mss >= self.settings.mss || self.state == State::Closed {
             return;
         }

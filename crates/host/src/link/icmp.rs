@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use tcp::MIN_MSS;
 use wire::ethernet::{self, EtherType, MacAddr};
 use wire::icmp::v4::{self, Unreachable};
 use wire::icmp::{Quoted, v6};
@@ -10,7 +11,6 @@ use wire::ipv4::{self, protocol};
 use wire::ipv6;
 use wire::packet::IpPacket;
 
-use super::interface::MIN_MSS;
 use super::{Link, LinkEvent, answerable, source_mac};
 use crate::CloseReason;
 use crate::device::Device;

@@ -134,5 +134,5 @@ impl Interface {
 }
 
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-/// No link is so small that less would be of use; a lie about the MTU gets no less (RFC 9293 §3.7.1 allows 536).
-pub(super) const MIN_MSS: u16 = 256;
+/// No link is so small that less would be of use (RFC 9293 §3.7.1 allows 536).
+const MIN_MSS: u16 = 256;

@@ -108,15 +108,20 @@ impl ConnectionOffload {
         transport.schedule.mark_ready(id, socket);
     }
 
-    /// RFC 5461 §4: an error ends a connection that is being opened; an established one sees to itself.
+    /// A hard error ends a connection that is being opened, a soft one is told when that has failed (RFC 9293 §3.9.2.2, MUST-56); an
+    /// established one sees to itself.
     fn handle_unreachable(&mut self, quoted: Quoted, reason: CloseReason) {
         let Some(id) = self.find_quoted(&quoted) else {
             return;
         };
         let opening = |state: State| matches!(state, State::SynSent | State::SynReceived);
-        let socket = self.transport.sockets.get(id);
-        if socket.is_some_and(|socket| opening(socket.tcp.state())) {
-            self.transport.reset(id, reason);
+        let socket = self.transport.sockets.get_mut(id);
+        let Some(socket) = socket.filter(|socket| opening(socket.tcp.state())) else {
+            return;
+        };
+        match reason {
+            CloseReason::Unreachable => socket.is_unreachable = true,
+            hard => self.transport.reset(id, hard),
         }
     }
 

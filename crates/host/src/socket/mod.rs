@@ -66,6 +66,8 @@ pub(crate) struct Socket {
     pub owner: Owner,
     pub receive: ReceiveSide,
     pub sending: SendSide,
+    /// A router has said so while the connection was being opened.
+    pub is_unreachable: bool,
     /// What the handoff policy knows of it.
     pub record: policy::Record,
     /// What memory it may have when that is short.
@@ -129,6 +131,7 @@ impl Socket {
             owner: Owner::Host,
             receive: ReceiveSide::Unanchored,
             sending: SendSide::Open,
+            is_unreachable: false,
             record: policy::Record::default(),
             memory_class: MemoryClass::default(),
             progress: None,

@@ -68,6 +68,7 @@ impl Transport {
             // All that is left is to wait for old segments to die out: no concern of the application.
             tcp::Event::TimeWait => self.end(id, CloseReason::Graceful),
             tcp::Event::Connected => {
+                socket.is_unreachable = false;
                 self.events.push_back(TransportEvent::Established(id));
                 match socket.user.listener() {
                     Some(listener) => self.connection_waits(listener, id),
@@ -76,6 +77,9 @@ impl Transport {
                         self.schedule.tell(id, socket, EventKinds::CONNECTED);
                     }
                 }
+            }
+            tcp::Event::Closed(tcp::CloseReason::TimedOut) if socket.is_unreachable => {
+                self.end(id, CloseReason::Unreachable);
             }
             tcp::Event::Closed(reason) => self.end(id, reason.into()),
         }

@@ -44,7 +44,7 @@ impl Entry {
     /// The next segment; larger than a packet if the wire can `cut` it.
     pub(super) fn next_segment(&mut self, now: Nanos, cut: bool) -> Option<Segment> {
         if std::mem::take(&mut self.owes.reset) {
-            return Some(self.reset_segment());
+            return Some(self.reset_segment(now));
         }
         if self.state == State::Closed {
             return None;
@@ -201,23 +201,29 @@ impl Entry {
             ack: self.rcv.nxt,
             flags,
             window: self.rcv.window,
-            options: Options {
-                timestamps: self.rcv.has_timestamps.then(|| Timestamps {
-                    val: self.rcv.clock.wrapping_add(millis(now)),
-                    echo: self.rcv.recent,
-                }),
-                ..Options::default()
-            },
+            options: self.options(now),
         }
     }
 
-    fn reset_segment(&self) -> Segment {
+    fn options(&self, now: Nanos) -> Options {
+        Options {
+            timestamps: self.rcv.has_timestamps.then(|| Timestamps {
+                val: self.rcv.clock.wrapping_add(millis(now)),
+                echo: self.rcv.recent,
+            }),
+            ..Options::default()
+        }
+    }
+
+    /// With timestamps, where they are in use (RFC 7323 §3.2).
+    fn reset_segment(&self, now: Nanos) -> Segment {
         Segment {
             header: Header {
                 src_port: self.flow.src.1,
                 dst_port: self.flow.dst.1,
                 seq: self.snd.nxt,
                 flags: Flags::RST,
+                options: self.options(now),
                 ..Header::default()
             },
             payload: 0,

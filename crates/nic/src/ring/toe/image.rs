@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tcp::{Algorithm, Config, KeepAlive, State, Tcb, TcbTimestamps, TimerSnapshot};
+use tcp::{Algorithm, Config, KeepAlive, MIN_MSS, State, Tcb, TcbTimestamps, TimerSnapshot};
 use wire::SeqNum;
 use wire::tcp::MAX_WINDOW_SCALE;
 use zerocopy::little_endian::{U32, U64};
@@ -22,7 +22,6 @@ pub const TCB_IMAGE_BYTES: usize = size_of::<TcbBytes>();
 const VERSION: u32 = u32::from_le_bytes(*b"TCB\x02");
 /// Most bytes that a connection may have queued, and the largest window (RFC 7323 §2.3).
 const MOST: u32 = 1 << 30;
-const MIN_MSS: u16 = 64;
 /// No timeout is longer (RFC 6298 §2.5 allows for one of 60 seconds or more).
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -298,6 +297,7 @@ fn read_config(image: &TcbBytes, set: impl Fn(u32) -> bool, tcb: &Tcb) -> Result
         tso_max: image.tso_max.get(),
         min_rto: span(image.min_rto),
         syn_retries: image.syn_retries,
+        syn_ack_retries: image.syn_retries,
         retries: image.retries,
         time_wait: spell(image.time_wait_ms),
         fin_wait_2: spell(image.fin_wait2_ms),
