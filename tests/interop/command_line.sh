@@ -153,7 +153,7 @@ reader_goes() { # COMMAND…
     why="exit code $code: $(head -n 1 reader.log)"
     [[ $code == 0 && ! -s reader.log ]]
 }
-for command in "ss $scratch/c" "stat $scratch/c --all" 'stat --explain' 'completions bash' 'lb --config lb.toml --check'; do
+for command in "ss $scratch/c" "stat $scratch/c --all" 'stat --explain' 'completions bash' 'config check lb.toml'; do
     # shellcheck disable=SC2086 # words
     try "a reader that has seen enough ends it quietly: ${command%% *}" reader_goes $command
 done

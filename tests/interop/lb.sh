@@ -105,10 +105,10 @@ backends = ["$linux4:8086"]
 health = { check = "none" }
 END
 
-name="$lb --check takes a configuration, and says what is wrong with another one"
+name="$lb: config check takes a configuration, and says what is wrong with another one"
 sed 's/pool = "app"/pool = "ap"/' "$scratch/lb.toml" >"$scratch/wrong.toml"
-told=$("$LONGSHORE" lb --config "$scratch/wrong.toml" --check 2>&1)
-if "$LONGSHORE" lb --config "$scratch/lb.toml" --check >/dev/null && [[ $told == *wrong.toml*pool*'"ap"'* ]]; then
+told=$("$LONGSHORE" config check "$scratch/wrong.toml" 2>&1)
+if "$LONGSHORE" config check "$scratch/lb.toml" >/dev/null && [[ $told == *wrong.toml*pool*'"ap"'* ]]; then
     ok "$name"
 else
     not_ok "$name" "$told"

@@ -105,7 +105,7 @@ done
 
 name='match: a wrong file is told by line'
 echo '/(/' >"$scratch/patterns"
-if "$LONGSHORE" lb --config "$scratch/lb.toml" --check 2>"$scratch/check.log"; then
+if "$LONGSHORE" config check "$scratch/lb.toml" 2>"$scratch/check.log"; then
     not_ok "$name" 'the configuration was accepted'
 elif grep -q 'match.file.*patterns: line 1: the expression is wrong' "$scratch/check.log"; then
     ok "$name"

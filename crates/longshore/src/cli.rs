@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 
 use crate::control::options::{Restore, Ss, Stat, Stop};
 use crate::{
-    bench, control, demo, get, interfaces, iscsi, lb, manual, metrics, nbd, nic_process, nvme, run,
-    serve, sim_handoff, top,
+    bench, config, control, demo, get, interfaces, iscsi, lb, manual, metrics, nbd, nic_process,
+    nvme, run, serve, sim_handoff, top,
 };
 
 /// A network card made of software, and the host stack that goes with it.
@@ -121,6 +121,13 @@ pub enum Command {
         /// What to simulate.
         #[command(subcommand)]
         command: sim_handoff::Command,
+    },
+    /// Check and show configuration files of services
+    #[command(after_help = config::FORMAT)]
+    Config {
+        /// What to do.
+        #[command(subcommand)]
+        command: config::Command,
     },
     /// Write man pages, one for each command
     #[command(after_help = "Example:\n  longshore man pages; man -l pages/longshore-serve.1")]

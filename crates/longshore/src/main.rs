@@ -10,6 +10,7 @@ mod attach;
 mod background;
 mod bench;
 mod cli;
+mod config;
 mod control;
 mod demo;
 mod disk;
@@ -45,14 +46,21 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
 
-use cli::{Cli, Command};
+use cli::Command;
+use config::{ConfigError, Unusable};
 
 fn main() -> ExitCode {
     // Whatever the file is called: `longshore stop` goes by it.
     let _ = rustix::thread::set_name(c"longshore");
-    let cli = Cli::parse();
+    let cli = match config::command_line(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(Unusable::Usage(error)) => error.exit(),
+        Err(Unusable::File(error)) => {
+            let _ = writeln!(std::io::stderr(), "longshore: {error}");
+            return ExitCode::from(2);
+        }
+    };
     log::start();
     match run(&cli.command) {
         // Its message was printed when the capture ended.
@@ -61,7 +69,10 @@ fn main() -> ExitCode {
         Err(error) => {
             // The chain on one line: what went wrong, then why.
             let _ = writeln!(std::io::stderr(), "longshore: {error:#}");
-            ExitCode::from(1)
+            match error.is::<ConfigError>() {
+                true => ExitCode::from(2),
+                false => ExitCode::from(1),
+            }
         }
     }
 }
@@ -92,6 +103,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Bench(options) => bench::run(options)?,
         Command::Man(options) => manual::man(options)?,
         Command::Completions(options) => manual::completions(options),
+        Command::Config { command } => config::run(command)?,
         Command::Sim { command } => sim_handoff::run(command)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -58,11 +58,6 @@ const FINISHED: Duration = Duration::from_millis(10);
 pub fn run(options: &Options) -> Result<()> {
     match options {
         Options::Run(run) => balance(run),
-        Options::Check(file) => {
-            Config::read(file)?;
-            outln!("{}: OK", file.display());
-            Ok(())
-        }
         Options::Ask(Command::Drain(target)) => drain(target, true),
         Options::Ask(Command::Resume(target)) => drain(target, false),
     }

@@ -14,8 +14,6 @@ use crate::sandbox::Account;
 pub enum Options {
     /// To run.
     Run(Box<Run>),
-    /// To check this configuration and do nothing else.
-    Check(PathBuf),
     /// To ask one that runs.
     Ask(Command),
 }
@@ -23,12 +21,9 @@ pub enum Options {
 /// Runs a load balancer.
 #[derive(Clone, Debug, Args)]
 pub struct Run {
-    /// Configuration in TOML: frontends, routes and pools, as in the example below
+    /// Configuration in TOML: frontends, routes and pools, as in the example below; and options, in the table `lb`
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Check the configuration and exit
-    #[arg(long)]
-    pub check: bool,
     /// Control socket, for `longshore stat`, `longshore ss` and `longshore lb drain`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
@@ -48,19 +43,11 @@ pub struct Run {
 
 impl Args for Options {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let command = Command::augment_subcommands(Run::augment_args(command))
+        Command::augment_subcommands(Run::augment_args(command))
             .subcommand_required(false)
             .arg_required_else_help(false)
             .subcommand_negates_reqs(true)
-            .args_conflicts_with_subcommands(true);
-        // A configuration is checked without a wire.
-        ["tap", "addresses"]
-            .into_iter()
-            .fold(command, |command, name| {
-                command.mut_arg(name, |arg| {
-                    arg.required(false).required_unless_present("check")
-                })
-            })
+            .args_conflicts_with_subcommands(true)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -73,10 +60,7 @@ impl FromArgMatches for Options {
         if matches.subcommand_name().is_some() {
             return Command::from_arg_matches(matches).map(Options::Ask);
         }
-        match matches.get_one::<PathBuf>("config") {
-            Some(config) if matches.get_flag("check") => Ok(Options::Check(config.clone())),
-            _ => Run::from_arg_matches(matches).map(|run| Options::Run(Box::new(run))),
-        }
+        Run::from_arg_matches(matches).map(|run| Options::Run(Box::new(run)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -131,7 +115,7 @@ pub const EXAMPLES: &str = r#"Example:
   backends = ["10.9.0.1:8081", { address = "10.9.0.1:8082", weight = 2 }]
   health = { path = "/", interval = "1s" }
   END
-  longshore lb --config lb.toml --check
+  longshore config check lb.toml
   sudo longshore up ls0 10.9.0.1/24
   for port in 8081 8082; do python3 -m http.server --bind 10.9.0.1 $port & done
   longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --control lb.sock --background
@@ -158,10 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_is_checked_without_a_wire_and_run_with_one() {
+    fn a_configuration_is_run_on_a_wire() {
         Cli::command().debug_assert();
-        let check = parse("longshore lb --config f --check").unwrap();
-        assert!(matches!(check, Options::Check(file) if file.as_os_str() == "f"));
         let run = parse("longshore lb --config f --tap t --ip 10.0.0.2/24 --accel setup,splice");
         let Ok(Options::Run(run)) = run else {
             panic!("{run:?}")
@@ -173,7 +155,6 @@ mod tests {
         );
         assert!(!run.connections.handoff.is_on());
         assert!(parse("longshore lb --config f").is_err());
-        assert!(parse("longshore lb --check").is_err());
         assert!(parse("longshore lb").is_err());
     }
 

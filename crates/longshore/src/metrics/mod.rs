@@ -18,6 +18,7 @@ use clap::Args;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::background::{Background, announce};
+use crate::config::ConfigFile;
 use crate::control::{Answer, Client, Request, Service};
 use crate::signals::Signals;
 
@@ -39,6 +40,9 @@ pub struct Options {
     /// Where scrapers connect
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9477")]
     pub listen: SocketAddr,
+    /// The file of options that are not on the command line.
+    #[command(flatten)]
+    pub config: ConfigFile,
     /// Whether it goes on in the background.
     #[command(flatten)]
     pub background: Background,

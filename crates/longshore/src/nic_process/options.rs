@@ -15,6 +15,7 @@ use wire::ethernet::MacAddr;
 use super::state::State;
 use crate::attach::Line;
 use crate::background::Background;
+use crate::config::ConfigFile;
 use crate::sandbox::Identity;
 
 pub const EXAMPLES: &str = "\
@@ -66,6 +67,9 @@ pub struct Options {
     /// Control socket, for `longshore stat` and for programs under `longshore run --nic`
     #[arg(long, value_name = "SOCKET")]
     pub control: PathBuf,
+    /// The file of options that are not on the command line.
+    #[command(flatten)]
+    pub config: ConfigFile,
     /// Go on as this user once all is open [default: longshore, else an unused user id]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,

@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
+use crate::config::ConfigFile;
 use crate::matching::Action;
 use crate::sandbox::Account;
 
@@ -83,6 +84,9 @@ pub struct Options {
     /// Socket for `longshore stat`, `ss`, `restore` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// The file of options that are not on the command line.
+    #[command(flatten)]
+    pub config: ConfigFile,
     /// As whom to go on.
     #[command(flatten)]
     pub account: Account,

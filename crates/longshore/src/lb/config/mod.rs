@@ -2,7 +2,6 @@
 
 mod check;
 mod file;
-mod line;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -11,9 +10,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Deserialize;
+use toml::de::DeTable;
+
 pub use file::{Balance, Mode, Proxy, Reuse, Splice};
 
 use super::route::Routes;
+use crate::config::{self, ConfigError, line, malformed};
 use crate::matching::Rule;
 use crate::min_rate::MinRate;
 
@@ -173,54 +176,13 @@ pub enum Probe {
     },
 }
 
-/// What is wrong with a configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file can't be read.
-    #[error("can't read {file}: {error}; give --config a file that you may read")]
-    Unreadable {
-        /// Its name.
-        file: String,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// It is not TOML, or has a key that does not exist, or a value of another type.
-    #[error("{file}:{line}: {what}")]
-    Malformed {
-        /// Its name.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong, and what was expected.
-        what: String,
-    },
-    /// A value that can't be.
-    #[error("{file}:{line}: {key} = {value}: {remedy}")]
-    Wrong {
-        /// The file's name.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// The key with its tables, as in `pools.app.retries`.
-        key: String,
-        /// Its value.
-        value: String,
-        /// What to write instead.
-        remedy: String,
-    },
-}
-
 impl Config {
     /// Reads a file.
     ///
     /// # Errors
     /// The first thing that is wrong, with what to do about it.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
-        let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Config::parse(&name, &text),
-            Err(error) => Err(ConfigError::Unreadable { file: name, error }),
-        }
+        Config::parse(&path.display().to_string(), &config::read(path)?)
     }
 
     /// Understands the text of a file of this name.
@@ -228,8 +190,7 @@ impl Config {
     /// # Errors
     /// As [`Self::read`].
     pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
-        let parsed: file::File =
-            toml::from_str(text).map_err(|error| malformed(file, text, &error))?;
+        let parsed = parse(text).map_err(|error| malformed(file, text, &error))?;
         let source = Source {
             name: file.to_owned(),
             text: text.to_owned(),
@@ -263,43 +224,11 @@ impl Config {
     }
 }
 
-/// What TOML's parser says, in one sentence.
-fn malformed(file: &str, text: &str, error: &toml::de::Error) -> ConfigError {
-    let line = error
-        .span()
-        .map_or(1, |span| line::of_byte(text, span.start));
-    let message = error.message().trim_end().replace('\n', "; ");
-    let (what, expected) = message
-        .split_once(", expected ")
-        .unwrap_or((message.as_str(), ""));
-    let what = what
-        .replacen("unknown field", "unknown key", 1)
-        .replacen("unknown variant", "unknown value", 1)
-        .replacen("missing field", "missing key", 1)
-        .replacen("invalid value: string", "wrong value", 1)
-        .replacen("invalid value:", "wrong value:", 1)
-        .replacen("invalid type:", "wrong type:", 1);
-    let source = match text.lines().nth(line - 1).map_or("", str::trim) {
-        "" => "the file",
-        source => source,
-    };
-    let expected = match expected {
-        "a sequence" => "an array, as in [\"10.9.0.2:80\"]",
-        "a map" => "a table",
-        "a boolean" => "true or false",
-        "u32" => "a number from 0 to 4294967295",
-        "u16" => "a number from 0 to 65535",
-        expected => expected,
-    };
-    let names_it = what.starts_with("unknown") || what.starts_with("wrong");
-    let what = match (expected, names_it) {
-        (expected, true) => format!("{what}; use {expected}"),
-        ("", false) => format!("`{source}`: {what}"),
-        (expected, false) => format!("`{source}`: {what}; expected {expected}"),
-    };
-    ConfigError::Malformed {
-        file: file.to_owned(),
-        line,
-        what,
+/// The load balancer's own tables; those with the options of services are for [`crate::config`].
+fn parse(text: &str) -> Result<file::File, toml::de::Error> {
+    let mut tables = DeTable::parse(text)?;
+    for service in &config::SERVICES {
+        tables.get_mut().remove(service.table);
     }
+    file::File::deserialize(toml::de::Deserializer::from(tables))
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::super::inherited;
+use crate::config;
 
 /// The exit code of a worker that ran, and can't go on: its wire or an interface is gone.
 pub const FAILED: u8 = 75;
@@ -53,8 +54,8 @@ impl Process {
     /// # Errors
     /// What the system gives.
     pub fn start(role: &str, descriptors: &[BorrowedFd<'_>]) -> Result<Process> {
-        let mut arguments = std::env::args_os();
-        let program = arguments.next().unwrap_or_default();
+        let mut arguments = config::arguments().iter();
+        let program = arguments.next().cloned().unwrap_or_default();
         let mut command = Command::new("/proc/self/exe");
         // A group of its own: Ctrl-C is for the supervisor, which passes it on.
         command.arg0(program).args(arguments).process_group(0);

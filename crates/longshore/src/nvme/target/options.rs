@@ -8,6 +8,7 @@ use wire::nvme::Nqn;
 
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
+use crate::config::ConfigFile;
 use crate::disk::Digest;
 use crate::nvme::nqn;
 use crate::sandbox::Account;
@@ -89,6 +90,9 @@ pub struct Target {
     /// Answer `longshore stat` and `longshore ss` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// The file of options that are not on the command line.
+    #[command(flatten)]
+    pub config: ConfigFile,
     /// As whom to go on.
     #[command(flatten)]
     pub account: Account,

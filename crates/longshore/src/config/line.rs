@@ -5,14 +5,14 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// The line of a byte, from 1.
-pub(super) fn of_byte(text: &str, at: usize) -> usize {
+pub fn of_byte(text: &str, at: usize) -> usize {
     let before = text.as_bytes().iter().take(at);
     1 + before.filter(|byte| **byte == b'\n').count()
 }
 
 /// The line of a value, by its key with its tables, as in `pools.app.backends[1].weight`; of the table around it if it is
 /// missing.
-pub(super) fn of_key(text: &str, key: &str) -> usize {
+pub fn of_key(text: &str, key: &str) -> usize {
     let Ok(file) = DeTable::parse(text) else {
         return 1;
     };
