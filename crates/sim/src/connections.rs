@@ -8,6 +8,7 @@ mod actor;
 mod relay;
 mod run;
 mod scenario;
+mod setup;
 mod watch;
 
 pub use actor::End;
@@ -147,7 +148,7 @@ pub fn compare(scenario: &Scenario, helps: &[Help]) -> Result<Vec<Outcome>, Mism
 fn check(scenario: &Scenario, streams: &[[Vec<u8>; 2]], help: Help) -> Result<Outcome, Mismatch> {
     let outcome =
         run(scenario, streams, help).map_err(|stalled| Mismatch::Stalled { help, stalled })?;
-    if let Some(node) = (0..2).find(|node| outcome.in_use[*node] > run::RECEIVE_BUFFERS) {
+    if let Some(node) = (0..2).find(|node| outcome.in_use[*node] > setup::RECEIVE_BUFFERS) {
         let in_use = outcome.in_use[node];
         return Err(Mismatch::Memory { help, node, in_use });
     }
@@ -158,57 +159,67 @@ fn check(scenario: &Scenario, streams: &[[Vec<u8>; 2]], help: Help) -> Result<Ou
     if let Some(wrong) = outcome.wrong.clone() {
         return Err(Mismatch::Wire { help, wrong });
     }
-    for (number, life) in scenario.lives.iter().enumerate() {
-        let ends = &outcome.ends[number];
-        let is_cut_off = ends.iter().any(End::is_cut_off) || outcome.lost.contains(&number);
-        for side in Side::BOTH {
-            let end = &ends[side as usize];
-            let written = &streams[number][side.other() as usize];
-            let is_whole = life.is_gentle() && !is_cut_off;
-            check_bytes(end, written, is_whole).map_err(|same| Mismatch::Bytes {
+    for (number, streams) in streams.iter().enumerate() {
+        check_life(scenario, streams, &outcome, help, number)?;
+    }
+    Ok(outcome)
+}
+
+/// Checks what came of one connection.
+fn check_life(
+    scenario: &Scenario,
+    streams: &[Vec<u8>; 2],
+    outcome: &Outcome,
+    help: Help,
+    number: usize,
+) -> Result<(), Mismatch> {
+    let life = &scenario.lives[number];
+    let ends = &outcome.ends[number];
+    let is_cut_off = ends.iter().any(End::is_cut_off) || outcome.lost.contains(&number);
+    let is_whole = life.is_gentle() && !is_cut_off;
+    for side in Side::BOTH {
+        let end = &ends[side as usize];
+        let written = &streams[side.other() as usize];
+        check_bytes(end, written, is_whole).map_err(|same| Mismatch::Bytes {
+            help,
+            life: number,
+            side,
+            read: end.received.len(),
+            written: written.len(),
+            same,
+            ends: format!(
+                "client: {}, server: {}; resets: {:?}; hosts: {:?}",
+                ends[0],
+                ends[1],
+                outcome.resets,
+                [0, 1].map(|node| outcome.of_acceleration(node)),
+            ),
+        })?;
+        let why = match &end.closed {
+            _ if !is_whole => None,
+            Some(CloseReason::Graceful) | None if end.eof || !life.reads_end(side) => None,
+            Some(CloseReason::Graceful) | None => Some("but has not read to the end"),
+            Some(_) => Some("though both sides were done in order"),
+        };
+        if let Some(why) = why {
+            return Err(Mismatch::End {
                 help,
                 life: number,
                 side,
-                read: end.received.len(),
-                written: written.len(),
-                same,
-                ends: format!(
-                    "client: {}, server: {}; resets: {:?}; hosts: {:?}",
-                    ends[0],
-                    ends[1],
-                    outcome.resets,
-                    [0, 1].map(|node| outcome.of_acceleration(node)),
-                ),
-            })?;
-            let why = match &end.closed {
-                _ if !is_whole => None,
-                Some(CloseReason::Graceful) | None if end.eof || !life.reads_end(side) => None,
-                Some(CloseReason::Graceful) | None => Some("but has not read to the end"),
-                Some(_) => Some("though both sides were done in order"),
-            };
-            if let Some(why) = why {
-                return Err(Mismatch::End {
-                    help,
-                    life: number,
-                    side,
-                    end: end.to_string(),
-                    why,
-                });
-            }
-        }
-        if let (Some((told, through)), true) =
-            (outcome.splices[number], life.is_gentle() && !is_cut_off)
-            && told != through
-        {
-            return Err(Mismatch::Report {
-                help,
-                life: number,
-                told,
-                through,
+                end: end.to_string(),
+                why,
             });
         }
     }
-    Ok(outcome)
+    match outcome.splices[number] {
+        Some((told, through)) if is_whole && told != through => Err(Mismatch::Report {
+            help,
+            life: number,
+            told,
+            through,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// What was read must be the beginning of what was written, and all of it if `whole`. The first byte that is wrong, else.

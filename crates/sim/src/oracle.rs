@@ -5,6 +5,7 @@ mod endpoint;
 mod payload;
 mod run;
 mod scenario;
+mod watch;
 
 pub use payload::Plant;
 pub use run::{End, Outcome, Stalled, run};

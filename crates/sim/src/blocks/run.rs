@@ -202,6 +202,46 @@ struct Run<'a> {
     wrapped: Rc<Cell<u64>>,
 }
 
+/// The hosts and the link between them.
+fn world(scenario: &Scenario, help: &Help) -> World {
+    let mut node = NodeConfig::default();
+    node.stack.memory = ARENA;
+    node.nic.context_memory = scenario.context_memory;
+    let nodes = help.lending.map(|lending| {
+        let mut node = node.clone();
+        if let Some(lending) = lending {
+            lending.configure(&mut node);
+        }
+        node
+    });
+    World::new(WorldConfig {
+        seed: scenario.seed,
+        mtu: scenario.mtu,
+        links: vec![scenario.link; 2],
+        nodes: nodes.into(),
+        ..WorldConfig::default()
+    })
+}
+
+fn storage(scenario: &Scenario, help: &Help, keys: Option<SharedKey>) -> StorageConfig {
+    let pieces = scenario.pieces;
+    StorageConfig {
+        bytes: u64::from(scenario.blocks) * u64::from(BLOCK),
+        block_shift: BLOCK.trailing_zeros() as u8,
+        limits: Limits {
+            in_capsule: pieces.in_capsule,
+            c2h_data: pieces.c2h_data,
+            h2c_data: pieces.h2c_data,
+            r2t_data: pieces.r2t_data,
+            ..Limits::default()
+        },
+        memory: 16 << 20,
+        offload: help.controller,
+        tls_offload: help.controller_tls,
+        keys,
+    }
+}
+
 struct InFlight {
     number: usize,
     place: Place,
@@ -211,23 +251,7 @@ struct InFlight {
 impl<'a> Run<'a> {
     /// The initiator begins to connect after `start`.
     fn new(scenario: &'a Scenario, help: &Help, start: Duration) -> Result<Self, Mismatch> {
-        let mut node = NodeConfig::default();
-        node.stack.memory = ARENA;
-        node.nic.context_memory = scenario.context_memory;
-        let nodes = help.lending.map(|lending| {
-            let mut node = node.clone();
-            if let Some(lending) = lending {
-                lending.configure(&mut node);
-            }
-            node
-        });
-        let mut world = World::new(WorldConfig {
-            seed: scenario.seed,
-            mtu: scenario.mtu,
-            links: vec![scenario.link; 2],
-            nodes: nodes.into(),
-            ..WorldConfig::default()
-        });
+        let mut world = world(scenario, help);
         world.settle_until(start);
         let wrapped = Rc::<Cell<u64>>::default();
         let count = Rc::clone(&wrapped);
@@ -239,25 +263,8 @@ impl<'a> Run<'a> {
         });
         let failed = |why: String| Mismatch::Failed { help: *help, why };
         let keys = scenario.tls.map(SharedKey::new).transpose();
-        let pieces = scenario.pieces;
-        let storage = Storage::new(
-            &mut world,
-            StorageConfig {
-                bytes: u64::from(scenario.blocks) * u64::from(BLOCK),
-                block_shift: BLOCK.trailing_zeros() as u8,
-                limits: Limits {
-                    in_capsule: pieces.in_capsule,
-                    c2h_data: pieces.c2h_data,
-                    h2c_data: pieces.h2c_data,
-                    r2t_data: pieces.r2t_data,
-                    ..Limits::default()
-                },
-                memory: 16 << 20,
-                offload: help.controller,
-                tls_offload: help.controller_tls,
-                keys: keys.map_err(|error| failed(error.to_string()))?,
-            },
-        );
+        let keys = keys.map_err(|error| failed(error.to_string()))?;
+        let storage = Storage::new(&mut world, storage(scenario, help, keys));
         let initiator = storage.initiator(world.now(), |config, options| {
             config.digests = scenario.digests;
             config.io_queues = scenario.queues;

@@ -168,38 +168,26 @@ impl Actor {
         let operation = self.script.operations.get(self.next).copied();
         let never = self.script.reads == Reads::Never;
         match operation.unwrap_or(Operation::Close) {
-            Operation::Write(bytes) | Operation::Send(bytes) => {
-                let most = (bytes - self.done) as usize;
-                let written = match (most, operation) {
-                    (0, _) => Ok(0),
-                    (_, Some(Operation::Write(_))) => {
-                        let data = &self.stream[self.written..][..most];
-                        stack.write(now, socket, data)
-                    }
-                    _ => {
-                        let (region, start) = self.memory;
-                        let slice = Slice {
-                            region,
-                            offset: start + self.written as u64,
-                            len: most as u32,
-                        };
-                        stack.send_slices(now, socket, &[slice])
-                    }
+            Operation::Write(bytes) => {
+                let left = &self.stream[self.written..][..(bytes - self.done) as usize];
+                let result = match left {
+                    [] => Ok(0),
+                    _ => stack.write(now, socket, left),
                 };
-                match written {
-                    Ok(written) => {
-                        self.written += written;
-                        self.done += written as u32;
-                        if self.done == bytes {
-                            self.finish();
-                        }
-                        true
-                    }
-                    Err(SocketError::WouldBlock) => false,
-                    // The event is on its way.
-                    Err(SocketError::Closed(_)) => false,
-                    Err(error) => panic!("a write failed: {error}; {}", self.position()),
-                }
+                self.wrote(result, bytes)
+            }
+            Operation::Send(bytes) => {
+                let (region, start) = self.memory;
+                let slice = Slice {
+                    region,
+                    offset: start + self.written as u64,
+                    len: bytes - self.done,
+                };
+                let result = match slice.len {
+                    0 => Ok(0),
+                    _ => stack.send_slices(now, socket, &[slice]),
+                };
+                self.wrote(result, bytes)
             }
             Operation::Wait(time) => {
                 let until = *self.waits_until.get_or_insert(now + time);
@@ -221,6 +209,23 @@ impl Actor {
                 stack.abort(now, socket).expect("the socket is there");
                 self.leave()
             }
+        }
+    }
+
+    /// A part of an operation of so many bytes was written, or not. Answers whether anything was done.
+    fn wrote(&mut self, result: Result<usize, SocketError>, bytes: u32) -> bool {
+        match result {
+            Ok(written) => {
+                self.written += written;
+                self.done += written as u32;
+                if self.done == bytes {
+                    self.finish();
+                }
+                true
+            }
+            // If it is closed, the event is on its way.
+            Err(SocketError::WouldBlock | SocketError::Closed(_)) => false,
+            Err(error) => panic!("a write failed: {error}; {}", self.position()),
         }
     }
 

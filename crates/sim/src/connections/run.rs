@@ -4,20 +4,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::{Accel, CloseReason, Event, ListenOptions, ListenerId, SocketId};
-use nic::ring::{FunctionConfig, Region};
+use host::{Accel, CloseReason, Event, ListenOptions, ListenerId, SocketId, SpliceHandle};
 
 use super::actor::{Actor, End};
 use super::relay::Relay;
+use super::setup::{actors, world};
 use super::watch::{Watch, Wrong};
 use super::{Door, Help, Life, Scenario};
+use crate::World;
 use crate::lending::Lender;
 use crate::oracle::{Family, Side};
 use crate::world::exchange::find_counter;
-use crate::{NodeConfig, World, WorldConfig};
 
 /// Virtual time that a run may take: many times the longest retransmission timeout.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -27,10 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(1000);
 const MOST_STEPS: u64 = 100_000;
 /// Virtual time in which all that NICs still have to do must end: longer than TIME-WAIT, and than a peer's last FIN is waited for.
 const AFTERWARDS: Duration = Duration::from_secs(400);
-const SMALL_BUFFERS: u32 = 512;
-const LARGE_BUFFERS: u32 = 32;
-/// Blocks of a stack's memory that a NIC has at most to receive into, and a few that are kept open.
-pub(super) const RECEIVE_BUFFERS: u32 = SMALL_BUFFERS + LARGE_BUFFERS + 8;
 /// Ports of listeners: of servers that clients reach straight, of the relay, of the servers behind it.
 const STRAIGHT: u16 = 1000;
 const RELAYED: u16 = 2000;
@@ -392,25 +387,15 @@ impl<'a> Run<'a> {
                 None => {}
             },
             Event::Spliced(handle) => {
-                for relay in self.relays.iter_mut().flatten() {
-                    if relay.splice() == Some(handle) {
-                        relay.handle_spliced(now);
-                    }
-                }
+                spliced(&mut self.relays, handle).for_each(|relay| relay.handle_spliced(now));
             }
             Event::SpliceRefused(handle, _) => {
-                for relay in self.relays.iter_mut().flatten() {
-                    if relay.splice() == Some(handle) {
-                        relay.handle_refused();
-                    }
-                }
+                spliced(&mut self.relays, handle).for_each(Relay::handle_refused);
             }
             Event::SpliceEnded(handle, report) => {
-                for relay in self.relays.iter_mut().flatten() {
-                    if relay.splice() == Some(handle) {
-                        relay.handle_ended(now, self.world.stack(1), &report);
-                    }
-                }
+                let stack = self.world.stack(1);
+                spliced(&mut self.relays, handle)
+                    .for_each(|relay| relay.handle_ended(now, stack, &report));
             }
             Event::Secured(_) | Event::Readable(_) | Event::Writable(_) => {}
         }
@@ -502,71 +487,13 @@ impl<'a> Run<'a> {
     }
 }
 
-fn world(scenario: &Scenario, help: Help) -> World {
-    let node = |at: usize| {
-        let mut node = NodeConfig::default();
-        let tcp = scenario.tcp[at];
-        node.nic.accel = scenario.limits;
-        node.stack.accel = help.accel[at];
-        if let Some(lending) = &help.lending[at] {
-            lending.configure(&mut node);
-        }
-        node.function = FunctionConfig {
-            send_entries: 256,
-            receive_entries: 512,
-            small_entries: SMALL_BUFFERS,
-            large_entries: LARGE_BUFFERS,
-            contexts: 64,
-            ..node.function
-        };
-        node.stack.memory = 15 << 20;
-        node.stack.tcp.timestamps = tcp.timestamps;
-        node.stack.tcp.sack = tcp.sack;
-        node.stack.tcp.window_scale = tcp.window_scale;
-        node.stack.tcp.rcv_buf_max = tcp.receive_buffer;
-        node.stack.tcp.rcv_buf = tcp.receive_buffer.min(node.stack.tcp.rcv_buf);
-        node
-    };
-    World::new(WorldConfig {
-        seed: scenario.seed,
-        mtu: scenario.mtu,
-        links: vec![scenario.link; 2],
-        nodes: vec![node(0), node(1)],
-        ..WorldConfig::default()
-    })
-}
-
-/// The applications at both ends of each connection, with their streams in registered memory.
-fn actors(scenario: &Scenario, streams: &[[Vec<u8>; 2]], world: &mut World) -> Vec<[Actor; 2]> {
-    let mut memory = [Vec::new(), Vec::new()];
-    let mut places = Vec::new();
-    for (life, streams) in scenario.lives.iter().zip(streams) {
-        let nodes = [0, server_node(life)];
-        places.push([0, 1].map(|side| {
-            let memory = &mut memory[nodes[side]];
-            let at = memory.len() as u64;
-            memory.extend_from_slice(&streams[side]);
-            at
-        }));
-    }
-    let regions = [0, 1].map(|node| {
-        let region = Region::anonymous(memory[node].len().max(1));
-        assert!(region.write(0, &memory[node]), "it is as long");
-        let region = world.stack(node).register(Arc::new(region), "the payload");
-        region.expect("a free region id")
-    });
-    let lives = scenario.lives.iter().zip(streams).zip(places);
-    let lives = lives.map(|((life, streams), places)| {
-        let nodes = [0, server_node(life)];
-        [0, 1].map(|side| {
-            let place = (regions[nodes[side]], places[side]);
-            Actor::new(life.scripts[side].clone(), streams[side].clone(), place)
-        })
-    });
-    lives.collect()
-}
-
 /// The node of the server at the end.
-fn server_node(life: &Life) -> usize {
+pub(super) fn server_node(life: &Life) -> usize {
     usize::from(life.relayed.is_none())
+}
+
+/// The relay that asked for this splice.
+fn spliced(relays: &mut [Option<Relay>], handle: SpliceHandle) -> impl Iterator<Item = &mut Relay> {
+    let relays = relays.iter_mut().flatten();
+    relays.filter(move |relay| relay.splice() == Some(handle))
 }

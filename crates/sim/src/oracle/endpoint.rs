@@ -230,36 +230,25 @@ impl Endpoint {
             return false;
         };
         match operation {
-            Operation::Write(bytes) | Operation::Send(bytes) => {
-                let left = bytes - self.done;
-                let result = if left == 0 {
-                    Ok(0)
-                } else if matches!(operation, Operation::Write(_)) {
-                    stack.write(
-                        now,
-                        socket,
-                        &self.stream[self.written..self.written + left as usize],
-                    )
-                } else {
-                    let slice = Slice {
-                        region: self.region,
-                        offset: self.written as u64,
-                        len: left,
-                    };
-                    stack.send_slices(now, socket, &[slice])
+            Operation::Write(bytes) => {
+                let left = &self.stream[self.written..][..(bytes - self.done) as usize];
+                let result = match left {
+                    [] => Ok(0),
+                    _ => stack.write(now, socket, left),
                 };
-                match result {
-                    Ok(len) => {
-                        self.written += len;
-                        self.done += len as u32;
-                        if self.done == bytes {
-                            self.finish();
-                        }
-                        len > 0 || self.done == bytes
-                    }
-                    Err(SocketError::WouldBlock | SocketError::Closed(_)) => false,
-                    Err(error) => panic!("{:?} writes: {error}", self.side),
-                }
+                self.wrote(result, bytes)
+            }
+            Operation::Send(bytes) => {
+                let slice = Slice {
+                    region: self.region,
+                    offset: self.written as u64,
+                    len: bytes - self.done,
+                };
+                let result = match slice.len {
+                    0 => Ok(0),
+                    _ => stack.send_slices(now, socket, &[slice]),
+                };
+                self.wrote(result, bytes)
             }
             Operation::KeyUpdate { request_peer } => {
                 if self.key_updates {
@@ -306,6 +295,23 @@ impl Endpoint {
                 Err(SocketError::WouldBlock) => false,
                 Err(error) => panic!("{:?} shuts down: {error}", self.side),
             },
+        }
+    }
+
+    /// A part of an operation of so many bytes was written, or not. Answers whether anything was done.
+    fn wrote(&mut self, result: Result<usize, SocketError>, bytes: u32) -> bool {
+        match result {
+            Ok(len) => {
+                self.written += len;
+                self.done += len as u32;
+                if self.done == bytes {
+                    self.finish();
+                    return true;
+                }
+                len > 0
+            }
+            Err(SocketError::WouldBlock | SocketError::Closed(_)) => false,
+            Err(error) => panic!("{:?} writes: {error}", self.side),
         }
     }
 

@@ -11,11 +11,11 @@ use nic::ring::FunctionConfig;
 use wire::SeqNum;
 
 use super::endpoint::{Endpoint, Session};
+use super::watch::Wire;
 use super::{Family, Help, Keys, Operation, Scenario, Side};
-use crate::assembly::Assembly;
 use crate::lending::Lender;
 use crate::world::exchange::find_counter;
-use crate::{Identity, Leak, NodeConfig, Plaintext, World, WorldConfig};
+use crate::{Identity, Leak, NodeConfig, World, WorldConfig};
 
 /// Virtual time that a run may take: many times the longest retransmission timeout.
 const LONGEST: Duration = Duration::from_secs(4 * 3600);
@@ -133,32 +133,7 @@ struct Run {
 
 impl Run {
     fn new(scenario: &Scenario, streams: &[Vec<u8>; 2], help: Help, start: Duration) -> Self {
-        let mut node = NodeConfig::default();
-        node.nic.context_memory = scenario.context_memory;
-        node.function = FunctionConfig {
-            send_entries: 256,
-            receive_entries: 512,
-            small_entries: 512,
-            large_entries: 32,
-            contexts: 64,
-            ..node.function
-        };
-        node.stack.memory = 15 << 20;
-        node.stack.max_sockets = 16;
-        let nodes = help.lending.map(|lending| {
-            let mut node = node.clone();
-            if let Some(lending) = lending {
-                lending.configure(&mut node);
-            }
-            node
-        });
-        let mut world = World::new(WorldConfig {
-            seed: scenario.seed,
-            mtu: scenario.mtu,
-            links: vec![scenario.link; 2],
-            nodes: nodes.into(),
-            ..WorldConfig::default()
-        });
+        let mut world = world(scenario, help);
         world.settle_until(start);
         let wire = Rc::new(RefCell::new(Wire::new(streams)));
         let watch = Rc::clone(&wire);
@@ -305,6 +280,35 @@ impl Run {
     }
 }
 
+fn world(scenario: &Scenario, help: Help) -> World {
+    let mut node = NodeConfig::default();
+    node.nic.context_memory = scenario.context_memory;
+    node.function = FunctionConfig {
+        send_entries: 256,
+        receive_entries: 512,
+        small_entries: 512,
+        large_entries: 32,
+        contexts: 64,
+        ..node.function
+    };
+    node.stack.memory = 15 << 20;
+    node.stack.max_sockets = 16;
+    let nodes = help.lending.map(|lending| {
+        let mut node = node.clone();
+        if let Some(lending) = lending {
+            lending.configure(&mut node);
+        }
+        node
+    });
+    World::new(WorldConfig {
+        seed: scenario.seed,
+        mtu: scenario.mtu,
+        links: vec![scenario.link; 2],
+        nodes: nodes.into(),
+        ..WorldConfig::default()
+    })
+}
+
 impl Endpoint {
     fn end(self, world: &World) -> End {
         let tls = self
@@ -341,56 +345,6 @@ fn sessions(scenario: &Scenario) -> [Session; 2] {
                     receive: out,
                 },
             ]
-        }
-    }
-}
-
-/// Watches the wire.
-struct Wire {
-    plaintext: Plaintext,
-    frames: u64,
-    leak: Option<(Side, u64, Leak)>,
-    changed: Option<(Side, u64)>,
-    streams: [Option<Assembly>; 2],
-}
-
-impl Wire {
-    fn new(streams: &[Vec<u8>; 2]) -> Self {
-        Self {
-            plaintext: Plaintext::of(streams.iter().map(Vec::as_slice)),
-            frames: 0,
-            leak: None,
-            changed: None,
-            streams: Default::default(),
-        }
-    }
-
-    /// The first sequence number of the client's, if it came so far.
-    fn client_isn(&self) -> Option<SeqNum> {
-        self.streams[0].as_ref().map(|stream| stream.isn)
-    }
-
-    fn handle_frame(&mut self, node: usize, frame: &[u8]) {
-        self.frames += 1;
-        if self.leak.is_none() {
-            self.leak = self
-                .plaintext
-                .find(frame)
-                .map(|leak| (Side::BOTH[node], self.frames, leak));
-        }
-        let Ok(parsed) = wire::packet::parse(frame) else {
-            return;
-        };
-        let stream = &mut self.streams[node];
-        if parsed.tcp.flags.contains(wire::tcp::Flags::SYN) {
-            stream.get_or_insert(Assembly::new(parsed.tcp.seq)).isn = parsed.tcp.seq;
-            return;
-        }
-        let Some(stream) = stream else { return };
-        // The SYN takes a sequence number; keep-alive probes stand before the first byte of data.
-        let at = stream.isn.distance_to(parsed.tcp.seq).wrapping_sub(1) as usize;
-        if at < 1 << 31 && !stream.take(at, parsed.payload(frame)) && self.changed.is_none() {
-            self.changed = Some((Side::BOTH[node], self.frames));
         }
     }
 }

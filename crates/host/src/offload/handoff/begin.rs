@@ -11,7 +11,9 @@ use crate::device::Device;
 use crate::driver::HOP_LIMIT;
 use crate::handoff::HandoffRefused;
 use crate::link::Link;
-use crate::socket::{Phase, PostedRequests, ReceiveSide, SendSide, Socket, User};
+use crate::socket::{
+    OffloadedConnection, Phase, PostedRequests, ReceiveSide, SendSide, Socket, User,
+};
 
 impl ConnectionOffload {
     /// Begins to hand a connection off.
@@ -129,13 +131,19 @@ fn post_offer(
         device.driver.reclaim_image(slice);
         return Ok(false);
     }
+    offloaded.image = Some(slice);
+    park(socket, offloaded, &image);
+    Ok(true)
+}
+
+/// A connection that was offered is run by the host no more.
+fn park(socket: &mut Socket, mut offloaded: OffloadedConnection, image: &TcbImage) {
     if socket.receive == ReceiveSide::Unanchored {
         socket.stream.restart(socket.tcp.rcv_nxt());
         socket.receive = ReceiveSide::Open;
     }
     offloaded.offered();
-    offloaded.image = Some(slice);
-    offloaded.posted = snd_una;
+    offloaded.posted = socket.tcp.snd_una();
     offloaded.read = socket.tcp.read_seq();
     offloaded.update = (2 * u32::from(image.tcb.mss)).min(image.tcb.rcv_buffer / 4);
     offloaded.requested = PostedRequests {
@@ -147,7 +155,6 @@ fn post_offer(
     if let Some(handoff) = socket.owner.handoff_mut() {
         *handoff = offloaded;
     }
-    Ok(true)
 }
 
 impl HandoffState {
