@@ -74,7 +74,7 @@ fi
 
 name='get --insecure accepts it'
 timeout 30 "$LONGSHORE" get "https://$linux4:4433/large" "${our_addresses[@]}" --insecure -o "$scratch/got" >"$scratch/get.log" 2>&1
-if cmp -s "$scratch/root/large" "$scratch/got"; then ok "$name"; else not_ok "$name" "$(last_words get.log)"; fi
+if cmp -s "$scratch/root/large" "$scratch/got"; then ok "$name"; else not_ok "$name" "the bytes differ: $(last_words get.log)"; fi
 
 name='get says so when a file is missing'
 if timeout 30 "$LONGSHORE" get "https://$linux4:4433/absent" "${our_addresses[@]}" --insecure -o /dev/null >"$scratch/get.log" 2>&1; then

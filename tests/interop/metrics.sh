@@ -62,7 +62,7 @@ sees_requests() {
 }
 try 'top prints services, up and down, and counters' sees_requests
 has_a_screen() {
-    (sleep 2; printf '\t'; sleep 1; printf q) |
+    (sleep 2; printf '\t\t\t\t'; sleep 1; printf 'q') |
         timeout 30 script -qec "stty rows 40 cols 120; '$LONGSHORE' top '$scratch/web.sock'" /dev/null >"$scratch/screen.log"
     local code=$?
     why="exit code $code: $(tr -d '\033' <"$scratch/screen.log" | tail -c 300)"
@@ -73,12 +73,16 @@ ends_with_its_terminal() {
     local code
     # shellcheck disable=SC2016 # expanded by python
     python3 -c '
-import os, pty, signal, sys, time
+import fcntl, os, pty, signal, struct, sys, termios, time
 pid, terminal = pty.fork()
 if pid == 0:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.execv(sys.argv[1], [sys.argv[1], "top", sys.argv[2]])
-time.sleep(1)
+fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+signal.alarm(60)
+seen = b""
+while b"longshore top" not in seen:
+    seen += os.read(terminal, 65536)
 os.close(terminal)
 for _ in range(200):
     ended, status = os.waitpid(pid, os.WNOHANG)

@@ -5,6 +5,7 @@
 #[macro_use]
 mod printing;
 
+mod access_log;
 mod admission;
 mod attach;
 mod background;

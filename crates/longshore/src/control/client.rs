@@ -77,6 +77,17 @@ impl<'a> Client<'a> {
     /// # Errors
     /// It refuses, does not answer, or gives an answer that makes no sense.
     pub fn ask(&mut self, request: &Request) -> Result<Answer> {
+        match self.exchange(request)? {
+            Answer::Error(what) => bail!("{} refused: {what}", self.path.display()),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Asks it; a refusal is an answer too.
+    ///
+    /// # Errors
+    /// It does not answer, or gives an answer that makes no sense.
+    pub fn exchange(&mut self, request: &Request) -> Result<Answer> {
         let path = self.path.display();
         let mut line = serde_json::to_string(request)?;
         line.push('\n');
@@ -85,7 +96,6 @@ impl<'a> Client<'a> {
         let read = self.stream.read_line(&mut reply);
         read.with_context(|| format!("{path} does not answer"))?;
         match serde_json::from_str(&reply) {
-            Ok(Answer::Error(what)) => bail!("{path} refused: {what}"),
             Ok(answer) => Ok(answer),
             Err(_) => bail!(
                 "{path} answered with something else; is it the control socket of a longshore of this version?"

@@ -23,7 +23,7 @@ pub use client::{Client, ask};
 pub use commands::{restore, ss, stat};
 pub use conversation::{Conversation, IDLE, line};
 pub use glossary::Glossary;
-pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket, TlsFigures};
+pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket, TlsFigures, offload};
 pub use server::{ControlError, Server, bind};
 pub use service::Service;
 pub use stop::stop;

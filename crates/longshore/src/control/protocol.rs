@@ -270,7 +270,8 @@ impl From<&host::TlsInfo> for TlsFigures {
     }
 }
 
-fn offload(state: OffloadState) -> &'static str {
+/// A direction's state, as `ss` names it.
+pub fn offload(state: OffloadState) -> &'static str {
     match state {
         OffloadState::Software => "sw",
         OffloadState::Device => "device",

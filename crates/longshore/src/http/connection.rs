@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::find_head::{Head, MAX_EMPTY, find_head};
 use super::head::{understand, version_problem};
+use super::noted::Noted;
 use super::request::{Request, Status};
 
 /// What a peer may ask for.
@@ -72,6 +73,8 @@ pub struct Connection {
     phase: Phase,
     deadline: Option<Instant>,
     at_end: bool,
+    /// The last request, if a log is to tell of it.
+    noted: Option<Noted>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +110,21 @@ impl Connection {
             input: Vec::new(),
             phase: Phase::Reading(Reading::default()),
             at_end: false,
+            noted: None,
         }
+    }
+
+    /// The same, which notes each request.
+    pub fn with_notes(self) -> Self {
+        Connection {
+            noted: Some(Noted::default()),
+            ..self
+        }
+    }
+
+    /// The request that is served or refused, or was last.
+    pub fn noted(&self) -> Option<&Noted> {
+        self.noted.as_ref()
     }
 
     /// Bytes that [`Self::handle_input`] takes now.
@@ -144,7 +161,7 @@ impl Connection {
         };
         match find_head(&self.input, &mut reading.scanned, self.limits.head) {
             Head::Complete { start, end } => Some(self.take_request(start, end)),
-            Head::Refused(status) => Some(self.refuse(status, false)),
+            Head::Refused(status) => Some(self.refuse_unread(status)),
             Head::Partial => self.late_or_gone(now),
         }
     }
@@ -181,6 +198,9 @@ impl Connection {
         let fields = self.limits.fields.min(storage.len());
         let mut parsed = httparse::Request::new(&mut storage[..fields]);
         let head = &self.input[start..end];
+        if let Some(noted) = &mut self.noted {
+            noted.note(head);
+        }
         let outcome = match parsed.parse(head) {
             Ok(httparse::Status::Complete(len)) if len == head.len() => {
                 understand(&parsed, self.limits.content)
@@ -219,6 +239,14 @@ impl Connection {
         }
     }
 
+    /// Refuses what has not come whole.
+    fn refuse_unread(&mut self, status: Status) -> Action {
+        if let Some(noted) = &mut self.noted {
+            noted.note(&self.input);
+        }
+        self.refuse(status, false)
+    }
+
     fn late_or_gone(&mut self, now: Instant) -> Option<Action> {
         let late = self.deadline.is_some_and(|deadline| now >= deadline);
         match (self.input.is_empty(), late, self.at_end) {
@@ -226,7 +254,7 @@ impl Connection {
                 self.phase = Phase::Closed;
                 Some(Action::Close)
             }
-            (false, true, false) => Some(self.refuse(Status::REQUEST_TIMEOUT, false)),
+            (false, true, false) => Some(self.refuse_unread(Status::REQUEST_TIMEOUT)),
             _ => None,
         }
     }

@@ -33,6 +33,8 @@ counters! {
         file_cache_hits,
         /// Requests for a file that had to be opened and mapped.
         file_cache_misses,
+        /// Lines of the access log that were lost because the file took none.
+        access_log_lost,
         /// Requests answered with 503 for want of memory.
         requests_shed,
         /// Times that memory became short or exhausted, so that connections waited to be accepted.

@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 use handshake::{Certificate, KeyLogSink, Options as TlsOptions, server_config};
 use host::TlsRole;
 
+use crate::access_log::AccessLog;
 use crate::attach::{Attached, Wire, attach};
 use crate::background::{Readiness, announce as announce_line};
 use crate::control;
@@ -63,6 +64,7 @@ pub fn run(options: &Options) -> Result<()> {
         .as_deref()
         .map(control::Server::bind)
         .transpose()?;
+    let access_log = AccessLog::open(&options.access_log)?;
     let mut attached = attach(&options.wire, &options.connections)?;
     let tls = secrets.into_role(attached.key_log.clone())?;
 
@@ -78,6 +80,9 @@ pub fn run(options: &Options) -> Result<()> {
         window: MinRate::WINDOW,
     };
     let mut server = Server::new(store, tls, offload, way, Rules { matcher, min_rate });
+    if let Some(log) = access_log {
+        server.set_access_log(log);
+    }
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
     let limit = Duration::from_secs(options.send_timeout.into());
     let stack = attached.runtime.stack();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::access_log;
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
 use crate::config::ConfigFile;
@@ -87,6 +88,9 @@ pub struct Options {
     /// The file of options that are not on the command line.
     #[command(flatten)]
     pub config: ConfigFile,
+    /// Where requests are logged.
+    #[command(flatten)]
+    pub access_log: access_log::Logging,
     /// As whom to go on.
     #[command(flatten)]
     pub account: Account,

@@ -20,6 +20,8 @@ pub(super) struct Outgoing {
     /// Bytes of the first piece that are queued already.
     sent: u64,
     source: Option<Source>,
+    /// Bytes of it that are queued.
+    pub(super) queued: u64,
     pub(super) keep_alive: bool,
     /// A response is under way, even if its pieces are all queued.
     pub(super) active: bool,
@@ -32,6 +34,7 @@ impl Outgoing {
             pieces: response.pieces.into(),
             sent: 0,
             source,
+            queued: 0,
             keep_alive: response.keep_alive,
             active: true,
         }
@@ -79,6 +82,7 @@ impl Outgoing {
             };
             *turn = turn.saturating_sub(queued);
             self.sent += queued;
+            self.queued += queued;
             if self.sent == piece_len(piece) {
                 self.sent = 0;
                 self.pieces.pop_front();

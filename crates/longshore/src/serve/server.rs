@@ -12,6 +12,7 @@ use host::{
 use super::counters::ServeCounters;
 use super::files::{FileSource, Files};
 use super::session::{Fate, Session, Shared};
+use crate::access_log::AccessLog;
 use crate::admission::Admission;
 use crate::attach::Attached;
 use crate::control::{Answer, CounterGroup, Request};
@@ -39,6 +40,7 @@ pub(super) struct Server {
     /// Where it listens.
     listeners: Vec<ListenerId>,
     counters: ServeCounters,
+    access_log: Option<AccessLog>,
     scratch: Vec<u8>,
     /// By [`SocketId::index`].
     sessions: Vec<Option<Session>>,
@@ -65,11 +67,17 @@ impl Server {
             admission: Admission::default(),
             listeners: Vec::new(),
             counters: ServeCounters::default(),
+            access_log: None,
             scratch: Vec::new(),
             sessions: Vec::new(),
             open: 0,
             ready: VecDeque::new(),
         }
+    }
+
+    /// Has each request logged.
+    pub(super) fn set_access_log(&mut self, log: AccessLog) {
+        self.access_log = Some(log);
     }
 
     /// The directory that it serves.
@@ -87,9 +95,9 @@ impl Server {
         Ok(())
     }
 
-    /// Whether there are clients, whose patience has to be watched.
+    /// Whether there are clients, whose patience has to be watched, or lines of the log to write.
     pub(super) fn is_busy(&self) -> bool {
-        self.open > 0
+        self.open > 0 || self.access_log.as_ref().is_some_and(AccessLog::is_waiting)
     }
 
     /// Does what the events ask for. Whether there were any.
@@ -149,8 +157,11 @@ impl Server {
         }
     }
 
-    /// Ends the sessions that take too long.
+    /// Ends the sessions that take too long, and writes the access log.
     pub(super) fn sweep(&mut self, now: Instant, stack: &mut Stack) {
+        if let Some(log) = &mut self.access_log {
+            log.flush();
+        }
         for index in 0..self.sessions.len() {
             if let Some(session) = &self.sessions[index] {
                 let id = session.id();
@@ -174,6 +185,7 @@ impl Server {
             files_unmappable: self.files.unmapped(),
             file_cache_hits: files.hits,
             file_cache_misses: files.misses,
+            access_log_lost: self.access_log.as_ref().map_or(0, AccessLog::lost),
             ..self.counters
         }
     }
@@ -199,7 +211,9 @@ impl Server {
             if let Some(matcher) = self.rules.matcher.as_ref().filter(|_| is_secured) {
                 matcher.begin(now, stack, id);
             }
-            self.sessions[index] = Some(Session::new(id, now, is_secured));
+            let logged = self.access_log.as_ref().and_then(|_| stack.info(id));
+            let client = logged.map(|info| info.remote);
+            self.sessions[index] = Some(Session::new(id, now, is_secured, client));
             self.open += 1;
             self.drive(now, stack, id, Session::drive);
         }
@@ -241,6 +255,7 @@ impl Server {
             rules: &self.rules,
             sheds: self.admission.sheds(now),
             counters: &mut self.counters,
+            access_log: self.access_log.as_mut(),
             scratch: &mut self.scratch,
         };
         match action(session, now, &mut shared) {
@@ -258,8 +273,8 @@ impl Server {
         let Some(slot) = self.sessions.get_mut(id.index()) else {
             return;
         };
-        if slot.as_ref().is_some_and(|session| session.id() == id) {
-            *slot = None;
+        if let Some(session) = slot.take_if(|session| session.id() == id) {
+            session.log_unfinished(now, stack, self.access_log.as_mut());
             self.open -= 1;
             let _ = stack.close(now, id);
             self.admission.ended();

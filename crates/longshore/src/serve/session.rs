@@ -1,6 +1,7 @@
 //! One client: its HTTP connection, and the response that is under way to it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use host::{SocketError, SocketId, Stack};
@@ -9,7 +10,8 @@ use super::counters::ServeCounters;
 use super::files::{Files, Source};
 use super::outgoing::{self, Outgoing};
 use super::server::Rules;
-use crate::http::{self, Action, Connection, Limits, Method, Request, Response, Status};
+use crate::access_log::{self, AccessLog};
+use crate::http::{self, Action, Connection, Limits, Method, Piece, Request, Response, Status};
 use crate::log::LIMITED;
 use crate::min_rate::Reader;
 use crate::store::{Found, OpenFile, Store};
@@ -34,6 +36,7 @@ pub(super) struct Shared<'a> {
     /// New requests are refused for want of memory, but for those of clients that have taken a response.
     pub(super) sheds: bool,
     pub(super) counters: &'a mut ServeCounters,
+    pub(super) access_log: Option<&'a mut AccessLog>,
     /// Scratch for what is read.
     pub(super) scratch: &'a mut Vec<u8>,
 }
@@ -68,6 +71,17 @@ pub(super) struct Session {
     deadline: Instant,
     /// What the client takes.
     reader: Reader,
+    /// What the access log is to tell.
+    logged: Option<Box<Logged>>,
+}
+
+/// What the access log is to tell of the response that is under way.
+#[derive(Debug)]
+struct Logged {
+    client: SocketAddr,
+    began: (Instant, SystemTime),
+    status: u16,
+    head_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +95,14 @@ enum Phase {
 }
 
 impl Session {
-    /// A client whose TCP connection stands; `secured` when there is no TLS to wait for.
-    pub(super) fn new(id: SocketId, now: Instant, secured: bool) -> Self {
+    /// A client whose TCP connection stands; `secured` when there is no TLS to wait for. Its requests are logged if the client is named.
+    pub(super) fn new(
+        id: SocketId,
+        now: Instant,
+        secured: bool,
+        logged: Option<SocketAddr>,
+    ) -> Self {
+        let http = Connection::new(now, Limits::default());
         Session {
             id,
             phase: if secured {
@@ -90,13 +110,24 @@ impl Session {
             } else {
                 Phase::Securing
             },
-            http: Connection::new(now, Limits::default()),
+            http: match logged {
+                Some(_) => http.with_notes(),
+                None => http,
+            },
             readable: true,
             client_ended: false,
             outgoing: Outgoing::default(),
             was_served: false,
             reader: Reader::default(),
             deadline: now + HANDSHAKE_TIME,
+            logged: logged.map(|client| {
+                Box::new(Logged {
+                    client,
+                    began: (now, SystemTime::UNIX_EPOCH),
+                    status: 0,
+                    head_bytes: 0,
+                })
+            }),
         }
     }
 
@@ -170,7 +201,11 @@ impl Session {
             if self.http.is_closed() {
                 return self.finish(now, shared);
             }
-            match self.http.poll_action(now) {
+            let action = self.http.poll_action(now);
+            if let (Some(_), Some(logged)) = (&action, &mut self.logged) {
+                logged.began = (now, SystemTime::now());
+            }
+            match action {
                 Some(Action::Serve(request)) => self.serve(&request, shared),
                 Some(Action::Refuse {
                     status,
@@ -315,8 +350,34 @@ impl Session {
             return Ok(false);
         }
         self.was_served = true;
+        self.log(now, shared.stack, shared.access_log.as_deref_mut(), false);
         self.http.responded(now, self.outgoing.keep_alive);
         Ok(true)
+    }
+
+    /// The session is over: logs the response that was under way, if one was.
+    pub(super) fn log_unfinished(&self, now: Instant, stack: &Stack, log: Option<&mut AccessLog>) {
+        if self.outgoing.active {
+            self.log(now, stack, log, true);
+        }
+    }
+
+    fn log(&self, now: Instant, stack: &Stack, log: Option<&mut AccessLog>, is_aborted: bool) {
+        let (Some(log), Some(logged), Some(noted)) = (log, &self.logged, self.http.noted()) else {
+            return;
+        };
+        let (began, time) = logged.began;
+        let info = stack.info(self.id);
+        log.log(&access_log::Entry {
+            time,
+            took: now.duration_since(began),
+            client: logged.client,
+            noted,
+            status: logged.status,
+            bytes: self.outgoing.queued.saturating_sub(logged.head_bytes),
+            is_aborted,
+            tls: info.and_then(|info| info.tls).map(access_log::Tls::from),
+        });
     }
 
     fn begin(&mut self, response: Response, source: Option<Source>, shared: &mut Shared<'_>) {
@@ -332,6 +393,10 @@ impl Session {
             4 => &mut shared.counters.responses_4xx,
             _ => &mut shared.counters.responses_5xx,
         } += 1;
+        if let Some(logged) = &mut self.logged {
+            logged.status = response.status.0;
+            logged.head_bytes = head_bytes(&response);
+        }
         self.outgoing = Outgoing::new(response, source);
     }
 
@@ -361,4 +426,13 @@ impl Session {
         }
         Fate::Waits
     }
+}
+
+/// Bytes of a response before its content.
+fn head_bytes(response: &Response) -> u64 {
+    let Some(Piece::Bytes(bytes)) = response.pieces.first() else {
+        return 0;
+    };
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+    end.map_or(0, |end| end as u64 + 4)
 }

@@ -16,6 +16,8 @@ mod tests;
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -44,10 +46,7 @@ Examples:
   sudo longshore top /run/serve.sock --batch --count 1 --filter tls";
 
 /// How long new rates may wait for the screen.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// `longshore top`.
 #[derive(Clone, Debug, Args)]
@@ -137,8 +136,9 @@ fn follow(
     signals: &Signals,
     terminal: &mut DefaultTerminal,
 ) -> Result<()> {
+    let keys = keys();
     let mut drawn = None;
-    loop {
+    while !has_ended(signals)? {
         let size = terminal.size()?;
         let rates = sampler.next(Duration::ZERO);
         let has_rates = rates.is_some();
@@ -147,48 +147,43 @@ fn follow(
             terminal.draw(|frame| view.draw(frame))?;
             drawn = Some(size);
         }
-        match wait(signals)? {
-            Waited::Nothing => {}
-            Waited::Ended => return Ok(()),
-            Waited::Key(key) => match view.press(key) {
-                Reaction::Draw => drawn = None,
-                Reaction::Interval(interval) => {
-                    sampler.set_interval(interval);
-                    drawn = None;
-                }
-                Reaction::Quit => return Ok(()),
-            },
+        let Ok(key) = keys.recv_timeout(PATIENCE) else {
+            continue;
+        };
+        drawn = None;
+        match view.press(key) {
+            Reaction::Draw => {}
+            Reaction::Interval(interval) => sampler.set_interval(interval),
+            Reaction::Quit => break,
         }
     }
+    Ok(())
 }
 
-/// What came within [`PATIENCE`].
-enum Waited {
-    Nothing,
-    Key(KeyEvent),
-    /// A signal came, or the terminal has gone.
-    Ended,
+/// Keys, from a thread of their own: reading one can wait for the rest of an escape sequence, and for ever in a terminal that has gone.
+fn keys() -> Receiver<KeyEvent> {
+    let (tell, keys) = channel();
+    thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if let Event::Key(key) = event
+                && key.is_press()
+                && tell.send(key).is_err()
+            {
+                break;
+            }
+        }
+    });
+    keys
 }
 
-fn wait(signals: &Signals) -> Result<Waited> {
+/// Whether a signal came, or the terminal has gone.
+fn has_ended(signals: &Signals) -> Result<bool> {
     let stdin = io::stdin();
-    let mut fds =
-        [signals.as_fd(), stdin.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-    match poll(&mut fds, Some(&PATIENCE)) {
-        // The window's size has changed.
-        Err(Errno::INTR) => return Ok(Waited::Nothing),
-        polled => polled?,
-    };
-    let [signal, keys] = fds.map(|fd| fd.revents());
-    // Crossterm would look for keys in a terminal that has gone for ever.
-    if signal.contains(PollFlags::IN) || keys.intersects(PollFlags::HUP | PollFlags::ERR) {
-        return Ok(Waited::Ended);
+    let mut terminal = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::empty())];
+    match poll(&mut terminal, Some(&Timespec::default())) {
+        Err(Errno::INTR) => {}
+        polled => drop(polled?),
     }
-    if keys.contains(PollFlags::IN) && event::poll(Duration::ZERO)? {
-        match event::read()? {
-            Event::Key(key) if key.is_press() => return Ok(Waited::Key(key)),
-            _ => {}
-        }
-    }
-    Ok(Waited::Nothing)
+    let gone = PollFlags::HUP | PollFlags::ERR;
+    Ok(signals.received() || terminal[0].revents().intersects(gone))
 }

@@ -1,6 +1,7 @@
 //! What has changed between two samples, by the second.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::sample::{Sample, State};
 use crate::control::{CounterGroup, Glossary, Socket};
@@ -76,10 +77,12 @@ pub struct Connection {
 impl Rates {
     /// Those of `now`, since `before`. What is in `now` alone has none.
     pub fn between(before: &Sample, now: &Sample) -> Rates {
-        let seconds = (now.at - before.at).as_secs_f64().max(1e-3);
         let glossary = Glossary::new();
         let services = now.services.iter().map(|reading| {
             let earlier = before.services.iter().find(|it| it.name == reading.name);
+            // Each has its own time: one that does not answer holds the others up.
+            let passed = earlier.map_or(Duration::ZERO, |it| reading.at - it.at);
+            let seconds = passed.as_secs_f64().max(1e-3);
             let earlier = earlier.and_then(|it| it.state.as_ref().ok());
             // One that was started again counts from zero.
             let is_same = |earlier: &&State| {

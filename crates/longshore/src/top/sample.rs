@@ -11,8 +11,6 @@ use crate::control::{Answer, Client, CounterGroup, Request, Service, Socket};
 /// All services at one time.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The time.
-    pub at: Instant,
     /// The services, in the order of the command line.
     pub services: Vec<Reading>,
 }
@@ -22,6 +20,8 @@ pub struct Sample {
 pub struct Reading {
     /// Its name.
     pub name: String,
+    /// When it was asked.
+    pub at: Instant,
     /// What it told; or why it told nothing.
     pub state: Result<State, String>,
 }
@@ -48,13 +48,11 @@ impl Sample {
             .iter()
             .map(|service| Reading {
                 name: service.name.clone(),
+                at: Instant::now(),
                 state: State::ask(service).map_err(|error| format!("{error:#}")),
             })
             .collect();
-        Sample {
-            at: Instant::now(),
-            services,
-        }
+        Sample { services }
     }
 }
 
@@ -64,9 +62,9 @@ impl State {
         let Answer::Stat(groups) = client.ask(&Request::Stat)? else {
             bail!("the service gave an unexpected answer; it may be of another version");
         };
-        // A NIC without a stack of its own refuses.
-        let sockets = match client.ask(&Request::Sockets) {
-            Ok(Answer::Sockets(sockets)) => sockets,
+        let sockets = match client.exchange(&Request::Sockets)? {
+            Answer::Sockets(sockets) => sockets,
+            // A NIC without a stack of its own refuses.
             _ => Vec::new(),
         };
         let process = client.process().ok();

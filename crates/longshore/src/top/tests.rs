@@ -67,8 +67,8 @@ fn after(process: i32, requests: u64) -> State {
 
 fn sample(at: Instant, state: Result<State, String>) -> Sample {
     let name = "serve".to_owned();
-    let services = vec![Reading { name, state }];
-    Sample { at, services }
+    let services = vec![Reading { name, at, state }];
+    Sample { services }
 }
 
 fn between(before: State, now: State) -> Rates {
@@ -97,6 +97,20 @@ fn counts_become_rates_and_what_can_fall_does_not() {
     let connection = &only(&rates).connections[0];
     assert_eq!(connection.received_per_second, 100_000.0);
     assert_eq!(connection.acked_per_second, 10_000_000.0);
+}
+
+#[test]
+fn a_service_that_holds_the_others_up_does_not_change_their_rates() {
+    let begin = Instant::now();
+    let pair = |first: u64, second: u64, requests: u64| {
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut both = sample(at(first), Ok(after(7, requests))).services;
+        both.extend(sample(at(second), Err("does not answer".to_owned())).services);
+        both[1].name = "hangs".to_owned();
+        Sample { services: both }
+    };
+    let rates = Rates::between(&pair(0, 5, 1000), &pair(1, 1, 2000));
+    assert_eq!(counter(&rates, "requests").per_second, Some(1000.0));
 }
 
 #[test]

@@ -291,7 +291,7 @@ fn numbers_without_a_meaning_are_refused() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        failure_persistence: None,
+        failure_persistence: ProptestConfig::default().failure_persistence.filter(|_| !cfg!(miri)),
         ..ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 128 })
     })]
 

@@ -361,7 +361,7 @@ fn what_does_not_fit_is_not_posted() {
 proptest! {
     #![proptest_config(ProptestConfig {
         // Miri has no files.
-        failure_persistence: None,
+        failure_persistence: ProptestConfig::default().failure_persistence.filter(|_| !cfg!(miri)),
         ..ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 512 })
     })]
 

@@ -330,7 +330,7 @@ fn a_contradiction_names_its_field() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        failure_persistence: None,
+        failure_persistence: ProptestConfig::default().failure_persistence.filter(|_| !cfg!(miri)),
         ..ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 512 })
     })]
 

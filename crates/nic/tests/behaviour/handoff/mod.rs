@@ -18,7 +18,6 @@ fn cases(cases: u32) -> proptest::test_runner::Config {
         .unwrap_or(cases);
     proptest::test_runner::Config {
         cases,
-        failure_persistence: None,
         ..Default::default()
     }
 }

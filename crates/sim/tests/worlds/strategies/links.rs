@@ -12,7 +12,6 @@ pub fn cases(moderate: u32) -> Config {
         .ok()
         .and_then(|text| text.parse().ok());
     Config {
-        failure_persistence: None,
         max_shrink_iters: 200,
         ..Config::with_cases(asked.unwrap_or(moderate))
     }

@@ -1,0 +1,327 @@
+//! `--access-log`: a line for each request.
+//!
+//! Lines are put together in memory and written once a second, or earlier when there are many: no system call, and no waiting for a disk,
+//! for each of them. What can't be written is lost, and counted.
+
+use std::borrow::Cow;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use host::TlsInfo;
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+
+use crate::control::offload;
+use crate::http::Noted;
+use crate::log::LIMITED;
+
+/// Bytes that are written without waiting for the second to end.
+const WRITE_BYTES: usize = 64 * 1024;
+/// Bytes that wait at most for a file that takes none.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Where requests are logged.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Access log")]
+pub struct Logging {
+    /// Append a line for each request to this file
+    #[arg(long, value_name = "FILE")]
+    pub access_log: Option<PathBuf>,
+    /// How the lines are written
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "access_log",
+        default_value = "combined"
+    )]
+    pub access_log_format: Format,
+}
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As web servers and their log analysers have it by the name `combined`
+    #[default]
+    Combined,
+    /// One JSON object per line
+    Json,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// When its head was complete.
+    pub time: SystemTime,
+    /// From there until its response was queued whole, or given up.
+    pub took: Duration,
+    /// Who asked.
+    pub client: SocketAddr,
+    /// What.
+    pub noted: &'a Noted,
+    /// The response's status.
+    pub status: u16,
+    /// Bytes of the response's content that were queued.
+    pub bytes: u64,
+    /// The connection ended before the response did.
+    pub is_aborted: bool,
+    /// The version of TLS, and who encrypts; nothing without TLS, or when the connection has gone.
+    pub tls: Option<Tls>,
+}
+
+/// Of the connection's TLS session.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Tls {
+    /// `TLSv1.3`.
+    pub version: &'static str,
+    /// `device` (the NIC), `sw` or `fallback`.
+    pub tx: &'static str,
+    /// The same for the request.
+    pub rx: &'static str,
+}
+
+impl From<TlsInfo> for Tls {
+    fn from(info: TlsInfo) -> Self {
+        Tls {
+            version: info.version,
+            tx: offload(info.transmit),
+            rx: offload(info.receive),
+        }
+    }
+}
+
+/// The file, and what is to be written to it.
+#[derive(Debug)]
+pub struct AccessLog {
+    file: File,
+    format: Format,
+    waiting: Vec<u8>,
+    lost: u64,
+}
+
+impl AccessLog {
+    /// Opens the file that was named, if one was.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn open(options: &Logging) -> Result<Option<AccessLog>> {
+        let Some(path) = &options.access_log else {
+            return Ok(None);
+        };
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o640)
+            // A pipe that nobody reads does not hold the server up.
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path);
+        let file =
+            file.with_context(|| format!("{} can't be written; see --access-log", path.display()))?;
+        Ok(Some(AccessLog {
+            file,
+            format: options.access_log_format,
+            waiting: Vec::new(),
+            lost: 0,
+        }))
+    }
+
+    /// Requests whose lines are lost: the file took none for too long.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether there are lines to write.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Logs a request.
+    pub fn log(&mut self, entry: &Entry<'_>) {
+        if self.waiting.len() >= MOST_BYTES {
+            self.lost += 1;
+            return;
+        }
+        match self.format {
+            Format::Combined => combined(&mut self.waiting, entry),
+            Format::Json => json(&mut self.waiting, entry),
+        }
+        if self.waiting.len() >= WRITE_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Writes what waits, as far as the file takes it.
+    pub fn flush(&mut self) {
+        while !self.waiting.is_empty() {
+            match self.file.write(&self.waiting) {
+                Ok(0) => break,
+                Ok(written) => drop(self.waiting.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    tracing::warn!(target: LIMITED, "--access-log: {error}");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// `client - - [time] "line" status bytes "referer" "user agent"`.
+fn combined(out: &mut Vec<u8>, entry: &Entry<'_>) {
+    const TIME: &[BorrowedFormatItem<'_>] =
+        format_description!("[day]/[month repr:short]/[year]:[hour]:[minute]:[second] +0000");
+    // Writing to memory does not fail.
+    let _ = write!(out, "{} - - [", entry.client.ip());
+    let _ = OffsetDateTime::from(entry.time).format_into(out, &TIME);
+    out.extend_from_slice(b"] \"");
+    quoted(out, entry.noted.line());
+    let _ = write!(out, "\" {} {} \"", entry.status, entry.bytes);
+    quoted(out, entry.noted.referer());
+    out.extend_from_slice(b"\" \"");
+    quoted(out, entry.noted.user_agent());
+    out.extend_from_slice(b"\"\n");
+}
+
+/// Text between quotation marks; what would end it, or is no printable ASCII, as `\xHH`. `-` if it is empty.
+fn quoted(out: &mut Vec<u8>, text: &[u8]) {
+    if text.is_empty() {
+        out.push(b'-');
+    }
+    for &byte in text {
+        match byte {
+            b' '..=b'~' if byte != b'"' && byte != b'\\' => out.push(byte),
+            byte => {
+                let _ = write!(out, "\\x{byte:02X}");
+            }
+        }
+    }
+}
+
+fn json(out: &mut Vec<u8>, entry: &Entry<'_>) {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        time: &'a str,
+        client: SocketAddr,
+        request: Cow<'a, str>,
+        status: u16,
+        bytes: u64,
+        duration_us: u64,
+        aborted: bool,
+        referer: Cow<'a, str>,
+        user_agent: Cow<'a, str>,
+        tls: Option<Tls>,
+    }
+    const TIME: &[BorrowedFormatItem<'_>] =
+        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+    let time = OffsetDateTime::from(entry.time).format(&TIME);
+    let line = Line {
+        time: time.as_deref().unwrap_or_default(),
+        client: entry.client,
+        request: String::from_utf8_lossy(entry.noted.line()),
+        status: entry.status,
+        bytes: entry.bytes,
+        duration_us: u64::try_from(entry.took.as_micros()).unwrap_or(u64::MAX),
+        aborted: entry.is_aborted,
+        referer: String::from_utf8_lossy(entry.noted.referer()),
+        user_agent: String::from_utf8_lossy(entry.noted.user_agent()),
+        tls: entry.tls,
+    };
+    let _ = serde_json::to_writer(&mut *out, &line);
+    out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(head: &[u8]) -> Noted {
+        let mut noted = Noted::default();
+        noted.note(head);
+        noted
+    }
+
+    fn entry(noted: &Noted) -> Entry<'_> {
+        Entry {
+            time: SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456),
+            took: Duration::from_micros(1500),
+            client: "10.9.0.1:51000".parse().unwrap(),
+            noted,
+            status: 200,
+            bytes: 1024,
+            is_aborted: false,
+            tls: Some(Tls {
+                version: "TLSv1.3",
+                tx: "device",
+                rx: "sw",
+            }),
+        }
+    }
+
+    fn line(format: fn(&mut Vec<u8>, &Entry<'_>), head: &[u8]) -> String {
+        let mut out = Vec::new();
+        format(&mut out, &entry(&noted(head)));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn combined_is_what_analysers_read() {
+        let head = b"GET /a HTTP/1.1\r\nUser-Agent: curl/8\r\n\r\n";
+        assert_eq!(
+            line(combined, head),
+            "10.9.0.1 - - [14/Nov/2023:22:13:20 +0000] \"GET /a HTTP/1.1\" 200 1024 \"-\" \"curl/8\"\n"
+        );
+    }
+
+    #[test]
+    fn no_client_writes_lines_of_its_own() {
+        let head = b"GET /\"\\\x1b[2J\xff HTTP/1.1\r\nReferer: a\rb\" 200 -\r\n\r\n";
+        let text = line(combined, head);
+        assert!(
+            text.contains(r#""GET /\x22\x5C\x1B[2J\xFF HTTP/1.1" 200"#),
+            "{text}"
+        );
+        assert!(text.contains(r#""a\x0Db\x22 200 -""#), "{text}");
+        assert_eq!(line(json, head).lines().count(), 1);
+    }
+
+    #[test]
+    fn json_has_all_of_it() {
+        let head = b"GET /a HTTP/1.1\r\nReferer: http://b/\r\n\r\n";
+        let value: serde_json::Value = serde_json::from_str(&line(json, head)).unwrap();
+        let expected = serde_json::json!({
+            "time": "2023-11-14T22:13:20.123456Z", "client": "10.9.0.1:51000", "request": "GET /a HTTP/1.1", "status": 200,
+            "bytes": 1024, "duration_us": 1500, "aborted": false, "referer": "http://b/", "user_agent": "",
+            "tls": { "version": "TLSv1.3", "tx": "device", "rx": "sw" },
+        });
+        assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn a_disk_that_is_full_costs_lines_and_no_more() {
+        let options = Logging {
+            access_log: Some("/dev/full".into()),
+            access_log_format: Format::Combined,
+        };
+        let mut log = AccessLog::open(&options).unwrap().unwrap();
+        let noted = noted(b"GET / HTTP/1.1\r\n\r\n");
+        for _ in 0..20_000 {
+            log.log(&entry(&noted));
+        }
+        assert!(log.lost() > 0);
+        assert!(log.waiting.len() < MOST_BYTES + 1024);
+    }
+}

@@ -1,0 +1,84 @@
+//! What a log tells of a request, as it came.
+
+use super::find_head::MAX_EMPTY;
+
+/// The first line of a head, and two of its fields. Its memory is used again for the next request.
+#[derive(Clone, Debug, Default)]
+pub struct Noted {
+    text: Vec<u8>,
+    /// Where the line ends, and where the first field ends.
+    ends: [usize; 2],
+}
+
+impl Noted {
+    /// Notes a head, or as much of it as came.
+    pub fn note(&mut self, head: &[u8]) {
+        self.text.clear();
+        let begin = head.iter().position(|byte| !b"\r\n".contains(byte));
+        let head = &head[begin.unwrap_or(0).min(MAX_EMPTY)..];
+        let mut lines = head
+            .split(|&byte| byte == b'\n')
+            .map(<[u8]>::trim_ascii_end);
+        self.text
+            .extend_from_slice(lines.next().unwrap_or_default());
+        self.ends[0] = self.text.len();
+        let fields = lines.filter_map(|line| {
+            let colon = line.iter().position(|&byte| byte == b':')?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        });
+        let value = |name: &str| {
+            let mut fields = fields.clone();
+            let found = fields.find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()));
+            found.map_or(&[][..], |(_, value)| value)
+        };
+        self.text.extend_from_slice(value("referer"));
+        self.ends[1] = self.text.len();
+        self.text.extend_from_slice(value("user-agent"));
+    }
+
+    /// `GET /path HTTP/1.1`; empty if nothing came.
+    pub fn line(&self) -> &[u8] {
+        &self.text[..self.ends[0]]
+    }
+
+    /// `Referer`; empty without one.
+    pub fn referer(&self) -> &[u8] {
+        &self.text[self.ends[0]..self.ends[1]]
+    }
+
+    /// `User-Agent`; empty without one.
+    pub fn user_agent(&self) -> &[u8] {
+        &self.text[self.ends[1]..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(head: &[u8]) -> [Vec<u8>; 3] {
+        let mut noted = Noted::default();
+        noted.note(
+            b"GET /longer/than/what/comes/next HTTP/1.1\r\nReferer: a\r\nUser-Agent: b\r\n\r\n",
+        );
+        noted.note(head);
+        [noted.line(), noted.referer(), noted.user_agent()].map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn a_head_is_noted_as_it_came() {
+        let head =
+            b"GET /a%20b HTTP/1.1\r\nHost: x\r\nuser-AGENT: curl/8 (x) \r\nReferer:http://b/\r\n\r\n";
+        let expected: [&[u8]; 3] = [b"GET /a%20b HTTP/1.1", b"http://b/", b"curl/8 (x)"];
+        assert_eq!(noted(head), expected);
+    }
+
+    #[test]
+    fn what_is_no_head_is_noted_as_far_as_it_came() {
+        let expected: [&[u8]; 3] = [b"GET / HTT", b"", b""];
+        assert_eq!(noted(b"\r\nGET / HTT"), expected);
+        assert_eq!(noted(b""), [b"", b"", b""]);
+        let expected: [&[u8]; 3] = [b"\x00\xff", b"", b""];
+        assert_eq!(noted(b"\x00\xff\nno field\n"), expected);
+    }
+}
