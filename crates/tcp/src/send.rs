@@ -87,7 +87,7 @@ impl Connection {
         // A SYN that comes again and again does not put off the end of our patience.
         if !self.timers.is_set(Timer::Retransmit) {
             self.timers
-                .set(Timer::Retransmit, now.after(self.rtt.rto()));
+                .set(Timer::Retransmit, now.after(self.syn_timeout(now)));
         }
         Some(Transmit {
             header,

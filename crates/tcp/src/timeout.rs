@@ -106,17 +106,27 @@ impl Connection {
         self.finish(CloseReason::TimedOut);
     }
 
+    /// The user timeout ends the tries of our SYN, as Linux has it (`tcp_write_timeout`). It is about a connection, which what is passively opened
+    /// has yet to become: only the tries of a SYN-ACK count, so that forged SYNs hold their places no longer than others and clients
+    /// behind a bad link get as many answers.
     fn on_syn_timeout(&mut self, now: Time) {
-        let tries = self.snd.syn_retries;
-        if self.is_past_user_timeout(now, tries, self.settings.syn_retries)
-            || self.state == State::Closed
-        {
+        let (tries, most) = (self.snd.syn_retries, self.settings.syn_retries);
+        let is_over = tries >= most || !self.passive && self.is_past_user_timeout(now, tries, most);
+        if is_over || self.state == State::Closed {
             self.finish(CloseReason::TimedOut);
             return;
         }
         self.snd.syn_retries = tries.saturating_add(1);
         self.rtt.backoff.back_off();
         self.snd.due.syn = true;
+    }
+
+    /// How long an answer to our SYN, or to our SYN-ACK, is waited for.
+    pub(crate) fn syn_timeout(&self, now: Time) -> Nanos {
+        match self.passive {
+            true => self.rtt.rto(),
+            false => self.retransmission_timeout(now),
+        }
     }
 
     fn on_retransmission_timeout(&mut self, now: Time) {
@@ -136,25 +146,34 @@ impl Connection {
         );
     }
 
-    /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers, unless that is [limited](Self::waits_for_window).
+    /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers, unless that is [limited](Self::waits_for_window). What the peer has
+    /// opened since is filled before it is given up, be it less than a segment.
     fn on_persist_timeout(&mut self, now: Time) {
-        let is_over = match self.waits_for_window() {
-            true => self.probes >= self.settings.retries,
-            false => self.is_past_user_timeout(now, self.rtt.backoff.tries(), self.retries()),
-        };
-        if is_over {
+        let is_open = self.snd.window.bytes() > 0;
+        let fills = is_open && !self.snd.fill_window;
+        if !fills && self.is_past_probing(now) {
             self.give_up();
             return;
         }
         self.probes = self.probes.saturating_add(1);
         self.rtt.backoff.back_off();
-        if self.snd.window.bytes() > 0 {
+        if is_open {
             self.snd.fill_window = true;
         } else {
             self.snd.due.probe = true;
         }
-        let wait = self.retransmission_timeout(now);
+        let wait = match fills {
+            true => self.rtt.rto(),
+            false => self.retransmission_timeout(now),
+        };
         self.timers.set(Timer::Persist, now.after(wait));
+    }
+
+    fn is_past_probing(&self, now: Time) -> bool {
+        match self.waits_for_window() {
+            true => self.probes >= self.settings.retries,
+            false => self.is_past_user_timeout(now, self.rtt.backoff.tries(), self.retries()),
+        }
     }
 
     /// RFC 9293 §3.8.4.

@@ -418,6 +418,42 @@ fn the_user_timeout_ends_the_wait_for_a_closed_window() {
     assert_eq!(peer.event(), Some(Event::Closed(CloseReason::TimedOut)));
 }
 
+/// A window below half the largest is filled when the override timer says so (RFC 9293 §3.8.6.2.1), which then is not the end.
+#[test]
+fn a_reader_that_opens_its_window_a_little_before_the_user_timeout_is_sent_what_fits() {
+    let limit = Duration::from_secs(60);
+    let config = Config {
+        user_timeout: Some(limit),
+        ..Config::default()
+    };
+    let mut peer = Peer::connected(&config, Options::default());
+    peer.queue(5000);
+    let ack = peer.sent().last().map(|it| it.header.seq + it.payload);
+    let ack = ack.expect("some of it");
+    peer.window = 0;
+    peer.acknowledge(ack);
+    peer.queue(5000);
+    assert_eq!(peer.sent(), []);
+    let begin = peer.now;
+    while peer.connection.poll_timeout() < Some(begin + limit) {
+        assert!(peer.next_timer().is_some());
+        peer.sent();
+        peer.acknowledge(ack);
+    }
+    peer.pass(Duration::from_secs(1));
+    peer.window = 300;
+    peer.acknowledge(ack);
+    assert_eq!(peer.sent(), [], "less than a segment waits");
+    assert!(peer.next_timer().is_some());
+    assert_eq!(peer.sent_data(), [(ack, 300)]);
+    assert_eq!(peer.connection.state(), State::Established);
+    while peer.connection.state() != State::Closed {
+        assert!(peer.next_timer().is_some());
+        peer.sent();
+    }
+    assert_eq!(peer.now - begin, limit + limit);
+}
+
 /// Its application has let go of it, but a reset must not take away what the peer has not read yet.
 #[test]
 fn a_connection_whose_wait_is_limited_ends_as_an_orphan_does() {

@@ -105,6 +105,48 @@ fn a_lost_syn_is_sent_again_with_backoff_until_given_up() {
     assert_eq!(peer.connection.poll_timeout(), None);
 }
 
+/// As Linux has it of `TCP_USER_TIMEOUT`: it ends the tries, and gives no more of them.
+#[test]
+fn the_user_timeout_ends_an_active_open_but_does_not_prolong_it() {
+    for (limit, took) in [(5, 5), (3600, 15)] {
+        let config = Config {
+            syn_retries: 3,
+            user_timeout: Some(Duration::from_secs(limit)),
+            ..Config::default()
+        };
+        let mut peer = Peer::new(&config);
+        let begin = peer.now;
+        while peer.connection.state() != State::Closed {
+            peer.sent();
+            assert!(peer.next_timer().is_some());
+        }
+        assert_eq!(peer.now - begin, Duration::from_secs(took));
+        assert_eq!(peer.event(), Some(Event::Closed(CloseReason::TimedOut)));
+    }
+}
+
+/// What holds a place may be a forged SYN, and the client whose ACK is lost has a bad link: the user timeout is for neither.
+#[test]
+fn the_user_timeout_changes_no_tries_of_a_passive_open() {
+    for limit in [None, Some(1), Some(5), Some(3600)] {
+        let config = Config {
+            user_timeout: limit.map(Duration::from_secs),
+            ..Config::default()
+        };
+        let start = Instant::now();
+        let mut now = start;
+        let mut server = Connection::accept(now, &config, &syn(), ISS);
+        let mut tries = 0;
+        while server.state() != State::Closed {
+            tries += std::iter::from_fn(|| server.poll_transmit(now)).count();
+            now = server.poll_timeout().unwrap_or(now);
+            server.handle_timeout(now);
+        }
+        let tries_and_time = (tries, now - start);
+        assert_eq!(tries_and_time, (7, Duration::from_secs(127)), "{limit:?}");
+    }
+}
+
 /// RFC 9293 §3.10.7.3: a RST in answer to the SYN.
 #[test]
 fn a_refused_connection_ends() {
