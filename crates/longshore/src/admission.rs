@@ -99,6 +99,12 @@ impl Admission {
         }
     }
 
+    /// Whether connections that are held back may be accepted in the places of those that have ended. Until the next of them is held back, they
+    /// are taken to be accepted.
+    pub fn retries(&mut self) -> bool {
+        self.places > 0 && std::mem::take(&mut self.holds_back)
+    }
+
     /// Whether new requests are refused, but for those of clients that have taken a response.
     pub fn sheds(&self, now: Instant) -> bool {
         let since = self.exhausted;

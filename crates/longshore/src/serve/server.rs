@@ -133,6 +133,7 @@ impl Server {
                 | Event::SpliceEnded(..) => {}
             }
         }
+        self.fill_places(now, stack);
         progress
     }
 
@@ -149,6 +150,13 @@ impl Server {
             self.accept_held_back(now, stack);
         }
         news.retries
+    }
+
+    /// Accepts what was held back in the places of the sessions that have ended, and of those that end as soon as they begin.
+    fn fill_places(&mut self, now: Instant, stack: &mut Stack) {
+        while self.admission.retries() {
+            self.accept_held_back(now, stack);
+        }
     }
 
     fn accept_held_back(&mut self, now: Instant, stack: &mut Stack) {
@@ -168,6 +176,7 @@ impl Server {
                 self.drive(now, stack, id, Session::sweep);
             }
         }
+        self.fill_places(now, stack);
     }
 
     /// Answers on the control socket.
@@ -278,9 +287,6 @@ impl Server {
             self.open -= 1;
             let _ = stack.close(now, id);
             self.admission.ended();
-            if self.admission.poll_timeout().is_some() {
-                self.accept_held_back(now, stack);
-            }
         }
     }
 }

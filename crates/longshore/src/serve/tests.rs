@@ -200,3 +200,36 @@ fn without_memory_requests_are_refused_but_for_those_of_clients_that_have_taken_
     assert_eq!((counters.requests_shed, counters.connections), (1, 2));
     drop(held);
 }
+
+/// Each of them takes the place of the one before it: on a stack that is too small for calls nested as often.
+#[test]
+fn without_memory_many_clients_that_have_gone_already_take_one_place_after_the_other() {
+    let thread = std::thread::Builder::new().stack_size(256 << 10);
+    let clients = thread.spawn(accept_clients_that_have_gone).unwrap();
+    clients.join().unwrap();
+}
+
+fn accept_clients_that_have_gone() {
+    const CLIENTS: u64 = 900;
+    let mut rig = Rig::new("gone", 0);
+    let first = rig.client(b"");
+    let held = hold_memory(&mut rig, MemoryLevel::Exhausted);
+    let now = rig.world.now();
+    let address = SocketAddr::new(OURS, 80);
+    let stack = rig.world.stack(1);
+    let gone: Vec<_> = (0..CLIENTS)
+        .map(|_| stack.connect(now, address).unwrap())
+        .collect();
+    rig.run_for(Duration::from_millis(1));
+    for id in gone {
+        rig.world.stack(1).close(now, id).unwrap();
+    }
+    rig.run_for(Duration::from_millis(1));
+    assert!(rig.server.counters().connections <= 2);
+    rig.world.stack(1).close(now, first).unwrap();
+    rig.run_for(Duration::from_millis(1));
+    let counters = rig.server.counters();
+    assert_eq!(counters.connections, 1 + CLIENTS);
+    assert_eq!(counters.connections_open, 0);
+    drop(held);
+}
