@@ -134,6 +134,11 @@ impl World {
         self.with_wires(|wires| wires.counters(node))
     }
 
+    /// Frames that the links have lost or corrupted.
+    pub fn frames_harmed(&self) -> u64 {
+        self.with_wires(|wires| wires.harmed())
+    }
+
     /// How often a host's NIC was reset.
     pub fn nic_resets(&self, node: usize) -> u32 {
         self.hosts[node].nic_resets

@@ -233,11 +233,18 @@ impl Run {
     }
 
     /// With nothing to come: whether the link has lost all that was to open the server's side, which then has no connection and no
-    /// event. The client may have one, and would find out by its first byte. That is an end, too: the server's, of time.
+    /// event. The client may have one, and would find out by its first byte, which it has not sent. That is an end, too: the server's,
+    /// of time.
     fn lose_opening(&mut self) -> bool {
+        let wire = self.wire.borrow();
+        let mut client = wire.streams[0].iter();
+        let has_only_opened = client.any(|stream| stream.bytes.is_empty());
         let server = &mut self.endpoints[1];
         let mut sockets = self.world.stack_ref(1).sockets();
-        let is_lost = server.socket.is_none() && sockets.all(|socket| socket.id.is_none());
+        let is_lost = has_only_opened
+            && self.world.frames_harmed() > 0
+            && server.socket.is_none()
+            && sockets.all(|socket| socket.id.is_none());
         if is_lost {
             server.closed = Some(CloseReason::TimedOut);
         }
@@ -348,3 +355,6 @@ fn sessions(scenario: &Scenario) -> [Session; 2] {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,6 +150,15 @@ impl Wires {
         self.nodes[node].nic.counters()
     }
 
+    /// Frames that the impairments have kept from the host they were for, or changed.
+    pub(super) fn harmed(&self) -> u64 {
+        let wires = self.nodes.iter().flat_map(|node| &node.wires);
+        let counters = wires.map(|wire| wire.port.transmit_counters());
+        counters
+            .map(|it| it.lost + it.queue_dropped + it.corrupted)
+            .sum()
+    }
+
     /// Cycles that a node's NIC has taken to transmit, and to receive.
     pub(super) fn cycles(&self, node: usize) -> (u64, u64) {
         let node = &self.nodes[node];
