@@ -11,12 +11,15 @@ use crate::send_queue::Chunk;
 #[derive(Clone, Debug)]
 pub struct Reassembly<T> {
     chunks: VecDeque<(SeqNum, T)>,
+    /// Of all chunks.
+    memory: u64,
 }
 
 impl<T> Default for Reassembly<T> {
     fn default() -> Self {
         Self {
             chunks: VecDeque::new(),
+            memory: 0,
         }
     }
 }
@@ -32,7 +35,7 @@ impl<T: Chunk> Reassembly<T> {
         // The common case: it follows everything held.
         if self.end().is_none_or(|end| end.at_or_before(seq)) {
             if !chunk.is_empty() {
-                self.chunks.push_back((seq, chunk));
+                self.put(self.chunks.len(), seq, chunk);
             }
             return;
         }
@@ -55,17 +58,17 @@ impl<T: Chunk> Reassembly<T> {
             let Some((next, following)) =
                 self.chunks.get(index).map(|(start, c)| (*start, c.len()))
             else {
-                self.chunks.push_back((seq, chunk));
+                self.put(index, seq, chunk);
                 return;
             };
             let gap = seq.distance_to(next);
             if gap >= chunk.len() {
-                self.chunks.insert(index, (seq, chunk));
+                self.put(index, seq, chunk);
                 return;
             }
             if gap > 0 {
                 let rest = chunk.split_off(gap);
-                self.chunks.insert(index, (seq, chunk));
+                self.put(index, seq, chunk);
                 chunk = rest;
                 index += 1;
             }
@@ -78,6 +81,11 @@ impl<T: Chunk> Reassembly<T> {
         }
     }
 
+    fn put(&mut self, index: usize, seq: SeqNum, chunk: T) {
+        self.memory += u64::from(chunk.memory());
+        self.chunks.insert(index, (seq, chunk));
+    }
+
     /// Takes the first chunk if all of it lies before `rcv_nxt`; a chunk that reaches beyond is cut there.
     pub fn pop_in_order(&mut self, rcv_nxt: SeqNum) -> Option<(SeqNum, T)> {
         let (start, chunk) = self.chunks.front_mut()?;
@@ -87,10 +95,13 @@ impl<T: Chunk> Reassembly<T> {
         let ready = start.distance_to(rcv_nxt);
         if chunk.len() > ready {
             let start = *start;
+            self.memory -= u64::from(chunk.memory());
             let rest = chunk.split_off(ready);
+            self.memory += u64::from(rest.memory());
             let front = std::mem::replace(&mut self.chunks[0], (rcv_nxt, rest));
             return Some((start, front.1));
         }
+        self.memory -= u64::from(chunk.memory());
         self.chunks.pop_front()
     }
 
@@ -104,12 +115,20 @@ impl<T: Chunk> Reassembly<T> {
         self.chunks.len()
     }
 
-    /// The chunks in ascending order.
-    pub fn chunks(&self) -> impl Iterator<Item = &T> + '_ {
-        self.chunks.iter().map(|(_, chunk)| chunk)
+    /// The memory that the chunks hold ([`Chunk::memory`]).
+    pub fn memory(&self) -> u64 {
+        self.memory
     }
 
-    /// The chunk that ends at `seq`.
+    /// Whether any of the `len` bytes from `from` on are held.
+    pub fn holds_any(&self, from: SeqNum, len: u32) -> bool {
+        let end = from + len;
+        let index = self.chunks.partition_point(|(start, _)| start.before(end));
+        let last = index.checked_sub(1).and_then(|at| self.chunks.get(at));
+        last.is_some_and(|(start, chunk)| from.before(*start + chunk.len()))
+    }
+
+    /// The chunk that ends at `seq`. What is done to it must leave the memory that it holds.
     pub fn chunk_before(&mut self, seq: SeqNum) -> Option<&mut T> {
         let index = self.chunks.partition_point(|(start, _)| start.before(seq));
         let (start, chunk) = self.chunks.get_mut(index.checked_sub(1)?)?;
@@ -131,6 +150,7 @@ impl<T: Chunk> Reassembly<T> {
 
     /// Removes everything.
     pub fn drain(&mut self) -> impl Iterator<Item = (SeqNum, T)> + '_ {
+        self.memory = 0;
         self.chunks.drain(..)
     }
 

@@ -18,6 +18,11 @@ pub trait Chunk {
         (1, self.len())
     }
 
+    /// Bytes of the memory that it holds, as its owner counts them. Of a chunk that was cut each part holds as much.
+    fn memory(&self) -> u32 {
+        0
+    }
+
     /// No bytes in it.
     fn is_empty(&self) -> bool {
         self.len() == 0

@@ -30,6 +30,8 @@ pub(crate) struct Stream {
     start: SeqNum,
     /// Bytes in `segments`.
     len: u32,
+    /// Bytes of the blocks of `segments`.
+    blocks: u64,
     gaps: Reassembly<Segment>,
 }
 
@@ -42,6 +44,7 @@ impl Stream {
             segments: VecDeque::new(),
             start,
             len: 0,
+            blocks: 0,
             gaps: Reassembly::new(),
         }
     }
@@ -96,8 +99,7 @@ impl Stream {
     #[inline]
     pub fn hold(&mut self, accepted: Accepted, segment: Segment) -> bool {
         if self.gaps.is_empty() && accepted.seq == self.end() {
-            self.len += accepted.len;
-            self.segments.push_back(segment);
+            self.push(segment);
             return true;
         }
         self.gaps.insert(accepted.seq, segment);
@@ -108,9 +110,22 @@ impl Stream {
     pub fn join(&mut self, next: SeqNum) {
         // `next` may count a FIN too: nothing is stored there.
         while let Some((_, segment)) = self.gaps.pop_in_order(next) {
-            self.len += segment.len();
-            self.segments.push_back(segment);
+            self.push(segment);
         }
+    }
+
+    #[inline]
+    fn push(&mut self, segment: Segment) {
+        self.len += segment.len();
+        self.blocks += u64::from(segment.memory());
+        self.segments.push_back(segment);
+    }
+
+    #[inline]
+    fn pop_front(&mut self) -> Option<Segment> {
+        let segment = self.segments.pop_front()?;
+        self.blocks -= u64::from(segment.memory());
+        Some(segment)
     }
 
     /// The ranges that are kept out of order.
@@ -121,9 +136,7 @@ impl Stream {
     /// Whether bytes of this range are kept out of order: of what comes for them again, nothing is kept.
     #[inline]
     pub fn holds_any(&self, from: SeqNum, len: u32) -> bool {
-        let overlaps =
-            |(begin, end): (SeqNum, SeqNum)| begin.before(from + len) && from.before(end);
-        !self.gaps.is_empty() && self.held().any(overlaps)
+        !self.gaps.is_empty() && self.gaps.holds_any(from, len)
     }
 
     /// Copies a segment behind the one that it follows, in order or not, if that was treated alike and has room in its block. `next` is TCP's next
@@ -163,10 +176,11 @@ impl Stream {
     }
 
     /// Bytes of the blocks that hold what is kept; what the NIC has put elsewhere is in none.
+    #[inline]
     pub fn block_bytes(&self) -> u64 {
-        let all = self.segments.iter().chain(self.gaps.chunks());
-        let blocks = all.filter_map(Segment::as_buffer);
-        blocks.map(|buffer| u64::from(buffer.class().bytes())).sum()
+        let memory = |segment: &Segment| u64::from(segment.memory());
+        debug_assert_eq!(self.blocks, self.segments.iter().map(memory).sum::<u64>());
+        self.blocks + self.gaps.memory()
     }
 
     /// Whether the first `len` bytes are there and this context has decrypted them all.
@@ -252,7 +266,7 @@ impl Stream {
         let front = self.segments.front_mut()?;
         let len = front.len().min(most);
         let taken = if len == front.len() {
-            self.segments.pop_front()?.into_buffer()?
+            self.pop_front()?.into_buffer()?
         } else {
             let front = front.as_buffer_mut()?;
             let rest = front.split_off(len);
@@ -380,6 +394,7 @@ impl Stream {
                 buffer.truncate(size);
                 bytes.copy_to(&mut buffer);
                 *segment = Segment::new(buffer, segment.status);
+                self.blocks += u64::from(segment.memory());
             }
             len -= (size - offset).min(len);
             offset = 0;
@@ -399,6 +414,7 @@ impl Stream {
     pub fn clear(&mut self) -> u32 {
         let len = self.len;
         self.segments.clear();
+        self.blocks = 0;
         self.start += len;
         self.len = 0;
         self.gaps = Reassembly::new();
@@ -411,7 +427,7 @@ impl Stream {
         self.len -= bytes;
         if let Some(front) = self.segments.front_mut() {
             if front.len() == bytes {
-                self.segments.pop_front();
+                self.pop_front();
             } else {
                 front.advance(bytes);
             }

@@ -163,6 +163,12 @@ impl Chunk for Segment {
         }
     }
 
+    /// The block; what the NIC has put elsewhere is in none.
+    #[inline]
+    fn memory(&self) -> u32 {
+        self.as_buffer().map_or(0, |buffer| buffer.class().bytes())
+    }
+
     fn split_off(&mut self, at: u32) -> Self {
         let bytes = match &mut self.bytes {
             Bytes::Buffer(buffer) => Bytes::Buffer(buffer.split_off(at)),

@@ -15,6 +15,10 @@ impl Chunk for Run {
         assert!(0 < at && at < self.len());
         Run(self.0.split_off(at as usize))
     }
+
+    fn memory(&self) -> u32 {
+        self.len()
+    }
 }
 
 fn read(queue: &SendQueue<Run>, seq: SeqNum, len: u32) -> Vec<u8> {
