@@ -58,6 +58,10 @@ impl ConnectionOffload {
         transport.schedule.mark_ready(id, socket);
         transport.shortage.note_orphan(now);
         transport.retire_socket(now, id);
+        if lingers {
+            // The NIC has no such limit.
+            self.recall(now, id);
+        }
         self.handle_transport_events();
         Ok(())
     }

@@ -136,6 +136,13 @@ impl Socket {
         queued as usize
     }
 
+    /// An alert of a connection that its application has let go of is waited for no longer than an orphan.
+    pub fn limit_lingering(&mut self, now: Instant) {
+        if self.sending == SendSide::Lingering && self.user == User::Released {
+            self.tcp.limit_wait(now);
+        }
+    }
+
     /// The alert that the peer had to get is acknowledged: what that still sends may be answered by a reset. Answers whether it was
     /// waited for.
     pub fn stop_lingering(&mut self, now: Instant) -> bool {

@@ -180,7 +180,7 @@ fn a_changed_byte_is_answered_by_bad_record_mac() {
 }
 
 /// Changes a byte of a frame and its TCP checksum with it.
-fn flip(frame: &mut [u8], at: usize) {
+pub fn flip(frame: &mut [u8], at: usize) {
     let parsed = wire::packet::parse(frame).expect("TCP");
     frame[at] ^= 0x55;
     let (l4, end) = (

@@ -62,6 +62,7 @@ impl ConnectionOffload {
         self.handoff.left(&mut socket.record);
         let device = &mut self.transport.device;
         let brought = bring_back(now, socket, &offloaded, device);
+        socket.limit_lingering(now);
         self.transport.schedule.mark_ready(id, socket);
         match brought {
             Ok(()) => self.settle_contexts(&offloaded, reason),

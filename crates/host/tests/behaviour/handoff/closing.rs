@@ -8,7 +8,9 @@ use super::rig::{
     assert_all_given_back, assert_ends, await_closed, hand_off, holder, in_use, restore,
 };
 use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, lossy, v4};
-use host::{CloseReason, Event, Holder, SocketError, SocketId};
+use crate::tls::flip;
+use handshake::Options;
+use host::{CloseReason, Event, Holder, Offload, SocketError, SocketId};
 use sim::Fate;
 use testkit::pattern;
 use wire::tcp::Flags;
@@ -213,4 +215,34 @@ fn a_peer_that_is_gone_is_given_up() {
     assert!(events.contains(&closed), "{events:?}");
     assert_eq!(holder(&mut pair, SERVER, server), Some(Holder::Host));
     assert_eq!(pair.nic_counter(SERVER, "toe_connections"), 0);
+}
+
+/// The host takes it back for that: the NIC's limits are those of a connection that somebody waits for.
+#[test]
+fn an_alert_that_is_not_acknowledged_is_waited_for_no_longer_than_an_orphan() {
+    let mut pair = hosts();
+    let (client, server) = pair.secured(&Options::default(), [Offload::None; 2]);
+    hand_off(&mut pair, CLIENT, client);
+    pair.decide(|from, _, frame| {
+        if from == CLIENT {
+            return Fate::Drop;
+        }
+        if frame.len() > 1000 {
+            flip(frame, 200);
+        }
+        Fate::Pass
+    });
+    pair.write(SERVER, server, &pattern(5_000));
+    let failed = read_all(&mut pair, CLIENT, client);
+    let is_failure = |end| matches!(end, Err(SocketError::Closed(CloseReason::Tls { .. })));
+    assert!(is_failure(failed));
+    pair.decide(|_, _, _| Fate::Drop);
+    pair.close(CLIENT, client);
+    pair.run_for(Duration::from_secs(30));
+    let mut left = pair.stack_ref(CLIENT).sockets();
+    assert!(left.any(|socket| socket.id.is_some()), "it still tries");
+    drop(left);
+    pair.run_for(Duration::from_secs(35));
+    pair.assert_no_sockets(CLIENT);
+    assert_eq!(pair.nic_counter(CLIENT, "toe_connections"), 0);
 }
