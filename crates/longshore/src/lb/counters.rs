@@ -30,7 +30,7 @@ counters! {
         requests_refused,
         /// Requests answered with 503 for want of memory.
         requests_shed,
-        /// Times that memory became short or exhausted, so that connections waited to be accepted.
+        /// Times that memory became short, or exhausted: then connections wait to be accepted.
         memory_shortages,
         /// Clients that took too long.
         client_timeouts,

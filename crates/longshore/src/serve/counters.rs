@@ -37,11 +37,11 @@ counters! {
         access_log_lost,
         /// Requests answered with 503 for want of memory.
         requests_shed,
-        /// Times that memory became short or exhausted, so that connections waited to be accepted.
+        /// Times that memory became short, or exhausted: then connections wait to be accepted.
         memory_shortages,
         /// Clients that took too long for the handshake of TLS, or to close.
         client_timeouts,
-        /// Clients given up because they took nothing of what waited for them for `--send-timeout`.
+        /// Clients given up because they took nothing for `--send-timeout`; if that is 0, because they answered no retransmission.
         send_timeouts,
         /// Clients reset because they took less than `--min-rate`.
         slow_readers,

@@ -128,7 +128,7 @@ impl Stack {
 
     /// How long peers of connections may leave data unacknowledged, or keep their window closed to it, before these are given up with
     /// [`TimedOut`](crate::CloseReason::TimedOut), as Linux's `TCP_USER_TIMEOUT` has it (RFC 5482, RFC 6429 §3). It is for connections that are opened
-    /// from now on, at listeners of later than now; without one retransmissions are counted, and a peer that answers is waited for.
+    /// from now on, by peers at listeners of later than now; those that the NIC sets up have it at all listeners. Without one retransmissions are counted, and a peer that answers is waited for.
     pub fn set_user_timeout(&mut self, limit: Option<Duration>) {
         self.transport().config.tcp.user_timeout = limit;
     }
