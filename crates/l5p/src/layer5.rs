@@ -216,8 +216,14 @@ pub trait Layer5 {
     /// refuses as early as the first byte that contradicts.
     fn judge(&self, bytes: &[u8]) -> Judgement;
 
+    /// Whether the first bytes of a header, where a message begins for certain, may be of one. As [`judge`](Self::judge) says, unless headers that are
+    /// not searched for may come.
+    fn may_begin(&self, bytes: &[u8]) -> bool {
+        self.judge(bytes) == Judgement::TooShort
+    }
+
     /// Begins message number `index`, whose header are these bytes, and gives its length. `None`, with nothing
-    /// begun, when these are not the header of a message: as [`judge`](Self::judge) says. A message that was begun and not finished is forgotten.
+    /// begun, when these are not the header of a message: as [`judge`](Self::judge) says, unless headers that are not searched for may come. A message that was begun and not finished is forgotten.
     fn start(&mut self, index: u64, header: &[u8]) -> Option<u32>;
 
     /// Transforms the bytes from `offset` on, counted from the message's first byte, header

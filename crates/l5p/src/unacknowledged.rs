@@ -39,7 +39,7 @@ impl Run {
     fn message(&self, before: u32) -> MsgState {
         MsgState {
             start: self.behind(before),
-            index: self.first.index.wrapping_add(before.into()),
+            index: self.first.index.saturating_add(before.into()),
             ..self.first
         }
     }

@@ -3,7 +3,7 @@
 use shared::{Input, Output};
 use thiserror::Error;
 
-use crate::{AnyOrder, Integrity, Judgement, Layer5};
+use crate::{AnyOrder, Integrity, Layer5};
 
 #[cfg(test)]
 mod tests;
@@ -234,7 +234,7 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
                     .unwrap_or(0);
                 self.len > 0
             }
-            false => layer5.judge(header) == Judgement::TooShort,
+            false => layer5.may_begin(header),
         };
         if !is_possible {
             return Err(NotAHeader {
@@ -253,7 +253,8 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
     }
 
     fn next_message(&mut self) {
-        self.index = self.index.wrapping_add(1);
+        // Never around: a number that is used up stays so, and the protocol refuses it.
+        self.index = self.index.saturating_add(1);
         self.len = 0;
         self.offset = 0;
     }

@@ -108,8 +108,17 @@ impl Layer5 for Engine {
         self.framing.judge(bytes)
     }
 
+    fn may_begin(&self, bytes: &[u8]) -> bool {
+        self.framing.judge_in_step(bytes) == Judgement::TooShort
+    }
+
+    /// `None` also for the last number that there is: behind it numbers, and with them nonces, would come again (RFC 8446 §5.3,
+    /// RFC 5246 §6.1).
     fn start(&mut self, index: u64, header: &[u8]) -> Option<u32> {
-        let Judgement::Message { len } = self.framing.judge(header) else {
+        if index == u64::MAX {
+            return None;
+        }
+        let Judgement::Message { len } = self.framing.judge_in_step(header) else {
             return None;
         };
         self.index = index;

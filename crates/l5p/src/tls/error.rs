@@ -63,6 +63,9 @@ pub enum Violation {
     /// Bytes that are not what their type says.
     #[error("it has a malformed {0}")]
     Malformed(&'static str),
+    /// All numbers that records can have were used under the present keys (RFC 8446 §5.3, RFC 5246 §6.1).
+    #[error("no record number is left under the present keys")]
+    NumbersUsedUp,
     /// Transformed by a NIC context whose epoch is no longer known.
     #[error("the NIC transformed it under epoch {0}, whose keys are gone")]
     UnknownEpoch(u16),
@@ -87,7 +90,7 @@ impl TlsError {
             | Violation::KeyUpdateNotLast
             | Violation::TooManyKeyUpdates(_) => Alert::UnexpectedMessage,
             Violation::MessageTooLong(_) | Violation::KeyUpdateValue => Alert::IllegalParameter,
-            Violation::UnknownEpoch(_) => Alert::InternalError,
+            Violation::UnknownEpoch(_) | Violation::NumbersUsedUp => Alert::InternalError,
             Violation::Refused(_) => Alert::IllegalParameter,
         }
     }

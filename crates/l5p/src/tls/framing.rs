@@ -12,10 +12,10 @@ pub(super) const EXPLICIT_NONCE_LEN: usize = 8;
 /// Second and third byte of every record after the handshake (RFC 8446 §5.1, RFC 5246 §6.2.1).
 const VERSION_BYTES: [u8; 2] = wire::tls::VERSION_TLS12.to_be_bytes();
 
-/// Judges the bytes at a presumed header of a protected record, as an [`Engine`](super::Engine) does, without keys.
+/// Judges the bytes where a protected record begins for certain, as an [`Engine`](super::Engine) does there, without keys.
 pub fn judge(version: Version, algorithm: Algorithm, bytes: &[u8]) -> Judgement {
     let framing = Framing { version, algorithm };
-    framing.judge(bytes)
+    framing.judge_in_step(bytes)
 }
 
 /// The layout of protected records under one version and algorithm.
@@ -71,9 +71,20 @@ impl Framing {
 
     /// Judges the magic pattern: type, version, bounds of the length (Autonomous NIC offloads §5.2).
     pub(super) fn judge(self, bytes: &[u8]) -> Judgement {
-        let (min, max) = self.length_bounds();
         match *bytes {
             [content_type, ..] if !self.outer_type_is_known(content_type) => Judgement::NotAHeader,
+            _ => self.judge_in_step(bytes),
+        }
+    }
+
+    /// Judges bytes where a record begins for certain: in TLS 1.2 it may be of a type that nobody searches for.
+    pub(super) fn judge_in_step(self, bytes: &[u8]) -> Judgement {
+        let (min, max) = self.length_bounds();
+        let is_tls13 = self.version == Version::Tls13;
+        match *bytes {
+            [content_type, ..] if is_tls13 && !self.outer_type_is_known(content_type) => {
+                Judgement::NotAHeader
+            }
             [_, major, ..] if major != VERSION_BYTES[0] => Judgement::NotAHeader,
             [_, _, minor, ..] if minor != VERSION_BYTES[1] => Judgement::NotAHeader,
             [_, _, _, high, ..] if usize::from(high) > max >> 8 => Judgement::NotAHeader,

@@ -90,6 +90,8 @@ pub struct Reader {
     /// Records opened so far in all epochs.
     opened: u64,
     max_plaintext: usize,
+    /// Records of all types are opened, empty ones too.
+    any_type: bool,
     /// The NIC context that is known to number the next record as we do. A context follows the stream by the packets that it
     /// sees, of which TCP may drop some; where it saw a record differently, it could take a later, authentic record for this
     /// one. A context that begins with the next record agrees on that: its index came from us. Agreement on one record passes on
@@ -113,6 +115,7 @@ impl Reader {
             sequence,
             opened: 0,
             max_plaintext: MAX_PLAINTEXT,
+            any_type: false,
             agreed: None,
             contexts: 0,
             epochs,
@@ -123,6 +126,12 @@ impl Reader {
     /// Refuses records with more content than `bytes`, which we announced to the peer (RFC 8449).
     pub fn set_max_plaintext(&mut self, bytes: usize) {
         self.max_plaintext = bytes.min(MAX_PLAINTEXT);
+    }
+
+    /// Opens records of whatever type, and empty ones of each, for callers that judge types themselves, as the kernel's TLS leaves it to
+    /// programs. Without it they end the connection if they may not come after the handshake.
+    pub fn open_any_type(&mut self) {
+        self.any_type = true;
     }
 
     /// Length of the record that begins with `bytes`, `None` while they are fewer than a header.
@@ -136,19 +145,24 @@ impl Reader {
         let length = usize::from(header.length);
         let (min, max) = self.framing.length_bounds();
         let outer_type_is_known = match self.framing.version {
-            Version::Tls12 => is_inner_type(header.content_type),
+            Version::Tls12 => self.may_come(header.content_type),
             Version::Tls13 => header.content_type == ContentType::APPLICATION_DATA,
         };
         // RFC 8446 §5: a change_cipher_spec record after the peer's Finished is as unexpected as
         // any unprotected one.
-        if !outer_type_is_known {
-            Err(self.error(Violation::ContentType(header.content_type.0)))
-        } else if header.version != VERSION_TLS12 {
-            Err(self.error(Violation::Version(header.version)))
-        } else if length < min {
-            Err(self.error(Violation::TooShort(length)))
+        let unexpected = Violation::ContentType(header.content_type.0);
+        if self.sequence == u64::MAX {
+            Err(self.error(Violation::NumbersUsedUp))
+        } else if !outer_type_is_known && !self.any_type {
+            Err(self.error(unexpected))
         } else if length > max {
             Err(self.error(Violation::TooLong(length - min, MAX_PLAINTEXT)))
+        } else if length < min {
+            Err(self.error(Violation::TooShort(length)))
+        } else if header.version != VERSION_TLS12 {
+            Err(self.error(Violation::Version(header.version)))
+        } else if !outer_type_is_known {
+            Err(self.error(unexpected))
         } else {
             Ok(Some(HEADER_LEN + length))
         }
@@ -258,7 +272,8 @@ impl Reader {
     pub fn open_decrypted(&mut self, len: usize, content_type: u8) -> Option<Range<usize>> {
         let content = self.content_range(len)?;
         let usual = content_type == ContentType::APPLICATION_DATA.0;
-        if !usual || self.agreed.is_none() || content.len() > self.max_plaintext {
+        let has_number = self.sequence < u64::MAX;
+        if !usual || !has_number || self.agreed.is_none() || content.len() > self.max_plaintext {
             return None;
         }
         self.sequence += 1;
@@ -451,10 +466,10 @@ impl Reader {
         if len > self.max_plaintext {
             return Err(Violation::TooLong(len, self.max_plaintext));
         }
-        if !is_inner_type(content_type) {
+        if !self.may_come(content_type) {
             return Err(Violation::ContentType(content_type.0));
         }
-        if len == 0 && content_type != ContentType::APPLICATION_DATA {
+        if len == 0 && content_type != ContentType::APPLICATION_DATA && !self.any_type {
             return Err(Violation::Empty(content_type.0));
         }
         let start = target.payload.start;
@@ -467,6 +482,15 @@ impl Reader {
             offloaded,
             record: self.sequence,
         })
+    }
+
+    /// Whether a record of this type may come.
+    fn may_come(&self, content_type: ContentType) -> bool {
+        self.any_type
+            || matches!(
+                content_type,
+                ContentType::ALERT | ContentType::HANDSHAKE | ContentType::APPLICATION_DATA
+            )
     }
 
     fn error(&self, violation: Violation) -> TlsError {
@@ -483,13 +507,6 @@ impl Reader {
     fn current_mut(&mut self) -> &mut Epoch {
         self.epochs.back_mut().expect(HAS_EPOCH)
     }
-}
-
-fn is_inner_type(content_type: ContentType) -> bool {
-    matches!(
-        content_type,
-        ContentType::ALERT | ContentType::HANDSHAKE | ContentType::APPLICATION_DATA
-    )
 }
 
 const HAS_EPOCH: &str = "a reader always has a current epoch";

@@ -211,23 +211,42 @@ impl Writer {
         }
     }
 
+    /// How many records can be made yet under the present keys: a number is not used twice, nor the last one that there is (RFC 8446
+    /// §5.3, RFC 5246 §6.1).
+    pub fn records_left(&self) -> u64 {
+        u64::MAX - self.sequence
+    }
+
+    /// Uses up the numbers of `count` records; gives the first one's.
+    fn take_numbers(&mut self, count: u64) -> u64 {
+        assert!(count <= self.records_left(), "record numbers are used up");
+        let first = self.sequence;
+        self.sequence += count;
+        first
+    }
+
     /// Registers the record laid out last: it begins at `start`, directly after the one committed
     /// before it or further on. Returns its state.
+    ///
+    /// # Panics
+    /// When no number is [left](Self::records_left) for it.
     pub fn commit(&mut self, start: SeqNum, plaintext_len: usize) -> MsgState {
         self.commit_run(start, plaintext_len, 1)
     }
 
     /// Registers `count` records, at least one, of `plaintext_len` bytes of content each, one directly behind the other. Returns the
     /// first one's state.
+    ///
+    /// # Panics
+    /// When fewer numbers are [left](Self::records_left).
     pub fn commit_run(&mut self, start: SeqNum, plaintext_len: usize, count: u32) -> MsgState {
         let first = MsgState {
             start,
             len: self.record_len(plaintext_len) as u32,
-            index: self.sequence,
+            index: self.take_numbers(count.into()),
             epoch: self.current().id,
         };
         self.records.push(first, count);
-        self.sequence += u64::from(count);
         first
     }
 
@@ -235,8 +254,8 @@ impl Writer {
     /// `output`, and returns its length.
     ///
     /// # Panics
-    /// When the content exceeds [`max_plaintext`](Self::max_plaintext) or `output` is shorter than
-    /// [`record_len`](Self::record_len).
+    /// When the content exceeds [`max_plaintext`](Self::max_plaintext), `output` is shorter than
+    /// [`record_len`](Self::record_len), or no number is [left](Self::records_left).
     pub fn seal_into<'i>(
         &mut self,
         content_type: ContentType,
@@ -246,12 +265,12 @@ impl Writer {
         let pieces = input.iter().map(|piece| (*piece).into());
         let plaintext_len = pieces.clone().map(Input::len).sum();
         let layout = self.record_layout(content_type, plaintext_len);
-        let index = self.sequence;
-        self.sequence += 1;
+        let index = self.take_numbers(1);
         let engine = self.epochs.back_mut().expect(HAS_EPOCH).engine();
         let mut at = layout.header().len();
         output[..at].copy_from_slice(layout.header());
-        engine.start(index, &layout.header()[..HEADER_LEN]);
+        let started = engine.start(index, &layout.header()[..HEADER_LEN]);
+        assert!(started.is_some(), "what we lay out is a record");
         let (nonce, passed) = (&layout.header()[HEADER_LEN..], &mut [0; MAX_HEADER]);
         let passed = &mut passed[..nonce.len()];
         engine.transform(HEADER_LEN as u32, nonce.into(), passed.into());

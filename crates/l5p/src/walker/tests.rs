@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Digest;
+use crate::{Digest, Judgement};
 
 /// Messages of a magic byte, a length of the rest, a payload that is complemented, and a last byte
 /// that is the sum of the payload.

@@ -162,7 +162,7 @@ impl Stream {
             Some(record) => record.start == tcpsn,
             None => self.boundary == tcpsn,
         };
-        begins && self.first_index.wrapping_add(at as u64) == index
+        begins && self.first_index.saturating_add(at as u64) == index
     }
 
     /// Takes the bytes that follow on [`end`](Self::end), as far as there is memory for whole records; gives how many.
@@ -331,7 +331,7 @@ impl Stream {
         MsgState {
             start,
             len,
-            index: self.first_index.wrapping_add(index as u64),
+            index: self.first_index.saturating_add(index as u64),
             epoch: 0,
         }
     }
@@ -394,7 +394,7 @@ impl Stream {
                 break;
             }
             self.records.pop_front();
-            self.first_index = self.first_index.wrapping_add(1);
+            self.first_index = self.first_index.saturating_add(1);
         }
         let start = self.start();
         // One without bytes was for a record that proved to be shorter: what comes next does not begin there.

@@ -455,3 +455,84 @@ fn what_the_nic_is_believed_holds_for_one_context_only() {
         assert_eq!(reader.agreed(), Some(second));
     }
 }
+
+#[test]
+fn records_of_any_type_are_opened_for_those_who_judge_types() {
+    for pair in PAIRS {
+        for (content_type, content) in [(1, &b"of a type"[..]), (100, b"x"), (22, b""), (21, b"")] {
+            let (mut writer, info) = (Writer::new(info(pair, 1)), info(pair, 1));
+            let record = seal(&mut writer, ContentType(content_type), content);
+            let mut strict = Reader::new(info.clone());
+            let refused = strict.next_len(&record).is_err()
+                || strict
+                    .open(
+                        &mut [Piece {
+                            data: (&mut record.clone()[..]).into(),
+                            decrypted: None,
+                        }],
+                        Output::InPlace,
+                    )
+                    .is_err();
+            assert!(refused, "{pair:?} {content_type}");
+            let mut reader = Reader::new(info);
+            reader.open_any_type();
+            let mut record = record;
+            let pieces = &mut [Piece {
+                data: (&mut record[..]).into(),
+                decrypted: None,
+            }];
+            let opened = reader
+                .open(pieces, Output::InPlace)
+                .expect("an authentic record");
+            assert_eq!(opened.content_type, ContentType(content_type));
+            let Location::Record(range) = opened.content else {
+                panic!("no buffer")
+            };
+            assert_eq!(&record[range], content);
+        }
+    }
+}
+
+#[test]
+fn the_last_record_number_is_not_used() {
+    for pair in PAIRS {
+        let mut info = info(pair, 1);
+        info.sequence = u64::MAX - 1;
+        let (mut writer, mut reader) = (Writer::new(info.clone()), Reader::new(info.clone()));
+        assert_eq!(writer.records_left(), 1);
+        let mut record = seal(&mut writer, DATA, b"the last one");
+        let sealed = record.clone();
+        let pieces = &mut [Piece {
+            data: (&mut record[..]).into(),
+            decrypted: None,
+        }];
+        reader
+            .open(pieces, Output::InPlace)
+            .expect("a number is left");
+        assert_eq!(writer.records_left(), 0);
+        let error = reader.next_len(&sealed).expect_err("no number is left");
+        assert_eq!(error.violation, Violation::NumbersUsedUp);
+        // Nor does a NIC go on.
+        for direction in [Direction::Transmit, Direction::Receive] {
+            let mut engine = Engine::new(&info, direction);
+            let mut walker = Walker::new(u64::MAX - 1);
+            let mut output = vec![0; sealed.len()];
+            walker
+                .advance(&mut engine, &sealed[..], &mut output[..])
+                .expect("a number is left");
+            assert!(
+                walker
+                    .advance(&mut engine, &sealed[..], &mut output[..])
+                    .is_err()
+            );
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "record numbers are used up")]
+fn a_writer_makes_no_record_without_a_number() {
+    let mut info = info(PAIRS[3], 1);
+    info.sequence = u64::MAX;
+    seal(&mut Writer::new(info), DATA, b"one too many");
+}

@@ -205,7 +205,7 @@ impl TransmitContext {
     fn check_position(&self, command: &Recover, len: u32) -> Result<(), ErrorCode> {
         let position = self.layers.position();
         let right = if len == command.len {
-            position.offset == 0 && position.index == command.index.wrapping_add(1)
+            position.offset == 0 && Some(position.index) == command.index.checked_add(1)
         } else {
             position.offset == len
                 && position.index == command.index

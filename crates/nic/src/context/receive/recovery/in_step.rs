@@ -215,7 +215,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         self.unchecked += u8::from(!self.gapped);
         self.give_up_message(shared);
         self.observer.end();
-        self.walker = Walker::new(self.walker.index().wrapping_add(1));
+        self.walker = Walker::new(self.walker.index().saturating_add(1));
         self.tcpsn = next_header;
         shared.counts.leaps += 1;
         Leap::Done
@@ -249,7 +249,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         }
         self.observer.end();
         let passed = 1 + u64::from(whole);
-        self.walker = Walker::new(self.walker.index().wrapping_add(passed));
+        self.walker = Walker::new(self.walker.index().saturating_add(passed));
         self.tcpsn = next_header;
         shared.counts.leaps += 1;
         Leap::Done

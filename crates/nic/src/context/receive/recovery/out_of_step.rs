@@ -56,7 +56,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             let tracker = tracker.clone();
             self.unchecked = passed;
             self.give_up_message(shared);
-            let index = self.walker.index().wrapping_add(u64::from(rest > 0));
+            let index = self.walker.index().saturating_add(u64::from(rest > 0));
             self.resume(&tracker, index);
             shared.counts.late_headers += 1;
         }
@@ -64,7 +64,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
 
     /// Continues where the tracker is, whose guess is message number `index`.
     pub(super) fn resume(&mut self, tracker: &Tracker<L::Header>, index: u64) {
-        self.walker = Walker::new(index.wrapping_add(u64::from(tracker.messages())));
+        self.walker = Walker::new(index.saturating_add(u64::from(tracker.messages())));
         self.tcpsn = tracker.next();
         self.chained = true;
         self.phase = Phase::InStep;
