@@ -13,6 +13,8 @@ pub const TLS_RX: i32 = 2;
 pub const TLS_TX_ZEROCOPY_RO: i32 = 3;
 /// The peer does not pad its TLS 1.3 records.
 pub const TLS_RX_EXPECT_NO_PAD: i32 = 4;
+/// Most bytes of content in a record that is sent.
+pub const TLS_TX_MAX_PAYLOAD_LEN: i32 = 5;
 /// Control message: the type of the record that is sent.
 pub const TLS_SET_RECORD_TYPE: i32 = 1;
 /// Control message: the type of the record that was received.
@@ -59,6 +61,10 @@ const FORMS: [Form; 3] = [
     },
 ];
 
+/// Ciphers that the kernel knows and the crypto library has not, each with the bytes of its structure: AES-CCM, SM4-GCM, SM4-CCM, ARIA-GCM with
+/// 128-bit and with 256-bit keys.
+const UNAVAILABLE: [(u16, usize); 5] = [(53, 40), (55, 40), (56, 40), (57, 40), (58, 56)];
+
 /// Bytes of version and cipher type.
 const HEAD: usize = 4;
 /// Bytes of the record number.
@@ -75,7 +81,7 @@ impl Form {
 /// Reads what `setsockopt` was given for [`TLS_TX`] or [`TLS_RX`].
 ///
 /// # Errors
-/// `EINVAL` when version, cipher or length are none that there are.
+/// `EINVAL` when version, cipher or length are none that there are; `ENOENT` for a cipher that the kernel has in a module, and we have not.
 pub(crate) fn parse(bytes: &[u8]) -> Result<CryptoInfo, Errno> {
     let (Some(version), Some(cipher)) = (number(bytes, 0), number(bytes, 2)) else {
         return Err(Errno::INVAL);
@@ -85,6 +91,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<CryptoInfo, Errno> {
         TLS_1_3 => Version::Tls13,
         _ => return Err(Errno::INVAL),
     };
+    if UNAVAILABLE.contains(&(cipher, bytes.len())) {
+        return Err(Errno::NOENT);
+    }
     let form = FORMS.iter().find(|form| form.cipher == cipher);
     let form = form.filter(|form| form.len() == bytes.len());
     let form = form.ok_or(Errno::INVAL)?;

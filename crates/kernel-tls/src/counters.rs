@@ -66,6 +66,8 @@ counters! {
     RxDeviceRefused = "rx_device_refused",
     /// Questions of the NIC's where a record begins.
     TlsRxDeviceResync = "TlsRxDeviceResync",
+    /// Directions of sockets for which no NIC could be reached.
+    NicUnreachable = "nic_unreachable",
 }
 
 /// All counters; a program and its children may share them in a file.
@@ -82,6 +84,13 @@ pub fn counters() -> &'static Counters {
     unsafe { SHARED.load(Acquire).as_ref() }.unwrap_or(&OWN)
 }
 
+impl Counter {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize]
+    }
+}
+
 impl Counters {
     /// Bytes of all of them.
     pub const LEN: usize = size_of::<Counters>();
@@ -94,6 +103,11 @@ impl Counters {
     /// Counts.
     pub fn add(&self, counter: Counter, by: u64) {
         self.0[counter as usize].fetch_add(by, Relaxed);
+    }
+
+    /// Counts one; true if it is the first.
+    pub(crate) fn add_first(&self, counter: Counter) -> bool {
+        self.0[counter as usize].fetch_add(1, Relaxed) == 0
     }
 
     /// A counter's value.

@@ -9,9 +9,9 @@
 //! that a fork has given the socket to, behind one lock for each direction: no record number is used twice, whichever process sends. Ciphers are each process's own.
 //!
 //! # Readiness
-//! The kernel's own answer to `poll`, `select` and `epoll` stays true, in both trigger modes, without those being looked at:
-//! - A record that has come in part only is taken out of the socket, so that it does not look readable.
-//! - Of a record of which the caller has taken a part only, the last byte stays in the socket, so that it does.
+//! - The kernel tells a socket readable as soon as it has a byte. [`Session::is_readable`] says whether a whole record, an end or an error is there; if not, it takes
+//!   what has come of a record out of the socket, so that the kernel's answer to `poll`, `select` and `epoll` is the truth from there on, in both trigger modes.
+//! - Of a record of which the caller has taken a part only, the last byte stays in the socket, so that it is readable.
 //! - What was accepted for sending and found no room is sent by a thread of its own as soon as there is room.
 //!
 //! # A head and its file
@@ -34,6 +34,7 @@
 #![warn(missing_docs)]
 
 mod abi;
+mod complaint;
 mod counters;
 mod direct;
 mod flusher;
@@ -50,7 +51,7 @@ mod socket;
 
 pub use abi::{
     RECORD_TYPE_DATA, SOL_TLS, TLS_GET_RECORD_TYPE, TLS_RX, TLS_RX_EXPECT_NO_PAD,
-    TLS_SET_RECORD_TYPE, TLS_TX, TLS_TX_ZEROCOPY_RO, ULP_NAME,
+    TLS_SET_RECORD_TYPE, TLS_TX, TLS_TX_MAX_PAYLOAD_LEN, TLS_TX_ZEROCOPY_RO, ULP_NAME,
 };
 pub use counters::{Counter, Counters, counters};
 pub use flusher::flush_all;
@@ -58,6 +59,6 @@ pub use fork_lock::{ForkGuard, ForkLock};
 pub use held::{before_wait, send_held};
 pub use internal::{internal_between, is_internal};
 pub use offload::use_nic;
-pub use process::borrows_memory;
+pub use process::{borrows_memory, id as process_id};
 pub use rustix::io::Errno;
 pub use session::{Received, Session};

@@ -11,6 +11,8 @@ use attachment::{Client, ClientError, CryptoInfo, Direction, Keys, Resume, Slab,
 use rustix::io::Errno;
 use wire::SeqNum;
 
+use crate::complaint;
+use crate::counters::Counter;
 use crate::flusher;
 use crate::fork_lock::{ForkGuard, ForkLock};
 use crate::internal::{self, Internal};
@@ -46,6 +48,18 @@ pub fn use_nic(control: &Path, zerocopy: bool) {
 /// Files may be sent from their pages without a copy by whatever socket.
 pub(crate) fn zerocopy() -> bool {
     NIC.get().is_some_and(|nic| nic.zerocopy)
+}
+
+/// A NIC was asked for, and does not do a direction's records: says so, and counts it; refusals by `counter`.
+pub(crate) fn complain(failure: Failure, counter: Counter) {
+    let Some(nic) = NIC.get() else { return };
+    match failure {
+        Failure::Refused(error) => complaint::refused(&nic.control, error, counter),
+        Failure::NotThere | Failure::Lost => {
+            let error = lock().error.unwrap_or(ClientError::Gone(Errno::NOTCONN));
+            complaint::unreachable(&nic.control, error);
+        }
+    }
 }
 
 /// Why the NIC does not do a socket's records.
@@ -157,8 +171,9 @@ struct State {
     attached: Option<Attached>,
     /// Connections that there have been.
     connections: u32,
-    /// When it was tried last to no avail.
+    /// When it was tried last to no avail, and why.
     failed: Option<Instant>,
+    error: Option<ClientError>,
     /// A connection has ended, and what was told on it has not been told again.
     lost: bool,
     /// Sessions whose keys this process has told.
@@ -172,6 +187,7 @@ const NOTHING: State = State {
     attached: None,
     connections: 0,
     failed: None,
+    error: None,
     lost: false,
     told: BTreeMap::new(),
     released: Vec::new(),
@@ -209,15 +225,17 @@ impl State {
             let just_failed = self.failed.is_some_and(|at| at.elapsed() < PAUSE);
             let attached = match just_failed {
                 true => None,
-                false => connect(),
+                false => connect().map_err(|error| self.error = Some(error)).ok(),
             };
             if attached.is_none() && !just_failed {
                 self.failed = Some(Instant::now());
             }
             self.connections += u32::from(attached.is_some());
             self.attached = attached;
-            // The thread watches it.
-            flusher::wake();
+            if self.attached.is_some() {
+                // The thread watches it. Without one it must not be woken: it is who asks, too.
+                flusher::wake();
+            }
         }
         self.attached.as_mut().ok_or(Failure::NotThere)
     }
@@ -246,13 +264,14 @@ impl State {
     }
 }
 
-fn connect() -> Option<Attached> {
-    let slab = slab()?;
-    let mut client = Client::connect(&NIC.get()?.control, TIMEOUT).ok()?;
-    let number = client.attach(slab).ok()?;
-    let watch = rustix::io::fcntl_dupfd_cloexec(&client, 0).ok()?;
+fn connect() -> Result<Attached, ClientError> {
+    let none = ClientError::Gone(Errno::NOMEM);
+    let (slab, nic) = slab().zip(NIC.get()).ok_or(none)?;
+    let mut client = Client::connect(&nic.control, TIMEOUT)?;
+    let number = client.attach(slab)?;
+    let watch = rustix::io::fcntl_dupfd_cloexec(&client, 0).map_err(ClientError::Gone)?;
     internal::mark(client.as_fd());
-    Some(Attached {
+    Ok(Attached {
         client,
         slab: number,
         watch: Arc::new(Internal::new(watch)),

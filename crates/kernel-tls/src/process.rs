@@ -10,7 +10,7 @@ static WATCH: Once = Once::new();
 
 /// The id of this process, also in the child of a fork.
 #[inline]
-pub(crate) fn id() -> u32 {
+pub fn id() -> u32 {
     match KNOWN.load(Relaxed) {
         0 => find(),
         known => known,

@@ -3,6 +3,7 @@
 mod epoch;
 mod offload;
 mod readable;
+mod ready;
 mod receive;
 mod send;
 
@@ -42,6 +43,8 @@ pub struct Session {
     waits: AtomicU8,
     zerocopy: AtomicI32,
     no_padding: AtomicI32,
+    /// Bytes that a call waits for (`SO_RCVLOWAT`); 0 if the program has not said.
+    low_water: AtomicI32,
     /// The kernel's name of the socket.
     cookie: u64,
     /// The descriptor that it was last called by, or −1.
@@ -189,6 +192,7 @@ impl Cipher for Reader {
         for info in epochs {
             reader.rekey(info);
         }
+        reader.open_any_type();
         reader
     }
 
@@ -227,7 +231,18 @@ impl Session {
             waits: AtomicU8::new(UNKNOWN),
             zerocopy: AtomicI32::new(0),
             no_padding: AtomicI32::new(0),
+            low_water: AtomicI32::new(0),
         })
+    }
+
+    /// Has calls that receive wait for so many bytes of content (`SO_RCVLOWAT`), beginning with the next one.
+    pub fn set_low_water(&self, bytes: i32) {
+        self.low_water.store(bytes.max(1), Relaxed);
+    }
+
+    /// Bytes of content that calls wait for.
+    pub fn low_water(&self) -> i32 {
+        self.low_water.load(Relaxed).max(1)
     }
 
     /// The program has got another descriptor of the socket.
@@ -278,7 +293,8 @@ impl Session {
     /// `setsockopt` at level [`SOL_TLS`](crate::SOL_TLS).
     ///
     /// # Errors
-    /// `EINVAL` for a malformed structure or for keys of another cipher or version than before; `EBUSY` for a second set of keys before TLS 1.3;
+    /// `EINVAL` for a malformed structure or for keys of another cipher or version than before; `EBUSY` for a second set of keys before TLS 1.3, and for
+    /// another limit of records while one is held open; `ENOENT` for a cipher that there is not;
     /// `ENOPROTOOPT` for an option that there is not; what sending gives when a record that was held open can't be sent.
     pub fn set_option(
         self: &Arc<Self>,
@@ -290,6 +306,7 @@ impl Session {
             abi::TLS_TX => self.set_transmit(fd, value),
             abi::TLS_RX => self.set_receive(fd, value),
             abi::TLS_TX_ZEROCOPY_RO => self.set_flag(&self.zerocopy, value),
+            abi::TLS_TX_MAX_PAYLOAD_LEN => self.set_max_content(fd, value),
             abi::TLS_RX_EXPECT_NO_PAD => {
                 let keys = self.receiving();
                 let version = keys.keys.info().map(|info| info.version);
@@ -312,6 +329,12 @@ impl Session {
             abi::TLS_TX => self.sending().keys.info(),
             abi::TLS_RX => self.receiving().keys.info(),
             abi::TLS_TX_ZEROCOPY_RO => return tell_flag(&self.zerocopy, value),
+            abi::TLS_TX_MAX_PAYLOAD_LEN => {
+                let most = (self.sending().max_content() as u16).to_ne_bytes();
+                let room = value.get_mut(..most.len()).ok_or(Errno::INVAL)?;
+                room.copy_from_slice(&most);
+                return Ok(most.len());
+            }
             abi::TLS_RX_EXPECT_NO_PAD => {
                 let keys = self.receiving().keys.info();
                 return match keys.map(|info| info.version) {
@@ -344,6 +367,27 @@ impl Session {
             }
             _ => Err(Errno::INVAL),
         }
+    }
+
+    /// `TLS_TX_MAX_PAYLOAD_LEN`: as the peer's `record_size_limit` (RFC 8449), of which a byte is for the type in TLS 1.3.
+    fn set_max_content(self: &Arc<Self>, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
+        const LEAST_LIMIT: u16 = 64;
+        let most = u16::from_ne_bytes(value.try_into().map_err(|_| Errno::INVAL)?);
+        let mut sending = self.sending();
+        let least = LEAST_LIMIT - u16::from(sending.keys.is_tls13);
+        if most < least || usize::from(most) > l5p::tls::MAX_PLAINTEXT {
+            return Err(Errno::INVAL);
+        }
+        if sending.is_held {
+            self.seal_rest(fd, &mut sending, libc::MSG_NOSIGNAL)?;
+        }
+        if sending.open > 0 {
+            return Err(Errno::BUSY);
+        }
+        sending.limit = most;
+        drop(sending);
+        self.send_later(fd);
+        Ok(())
     }
 
     fn set_transmit(self: &Arc<Self>, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {

@@ -72,6 +72,32 @@ impl Keys {
         self.are_set.then_some(info)
     }
 
+    /// Uses up the number of the next record.
+    ///
+    /// # Errors
+    /// `EBADMSG` for good, as Linux, when there is none: the last one is never used, so that none comes again.
+    pub(crate) fn take_number(&mut self) -> Result<(), Errno> {
+        self.has_number()?;
+        self.sequence = self.sequence.saturating_add(1);
+        Ok(())
+    }
+
+    /// Whether another record has a number.
+    ///
+    /// # Errors
+    /// As for [`take_number`](Self::take_number).
+    pub(crate) fn has_number(&mut self) -> Result<(), Errno> {
+        match self.numbers_left() {
+            0 => Err(self.fail(Errno::BADMSG)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Records that can be made yet.
+    pub(crate) fn numbers_left(&self) -> u64 {
+        u64::MAX - self.sequence
+    }
+
     /// Fails if the direction has ended.
     pub(crate) fn check(&self) -> Result<(), Errno> {
         match self.failed {
@@ -214,6 +240,8 @@ impl Device {
 pub(crate) struct Sending {
     pub(crate) keys: Keys,
     pub(crate) device: Device,
+    /// Most bytes of content in a record, as the program has said; 0 if it has not.
+    pub(crate) limit: u16,
     /// Type of the record that is held open for more.
     pub(crate) open_type: u8,
     /// Bytes of content that it has.
@@ -248,6 +276,14 @@ impl Sending {
                 index: self.keys.sequence,
             },
             false => self.device.begun,
+        }
+    }
+
+    /// Most bytes of content in a record.
+    pub(crate) fn max_content(&self) -> usize {
+        match self.limit {
+            0 => l5p::tls::MAX_PLAINTEXT,
+            limit => limit.into(),
         }
     }
 
@@ -329,7 +365,11 @@ pub(crate) struct Receiving {
     pub(crate) wants_keys: bool,
     /// Bytes of a record that has come in part.
     pub(crate) partial: usize,
-    /// Content of a record that was opened and not wholly read: bytes of `record`.
+    /// What comes is no record.
+    pub(crate) stopped: Stopped,
+    /// A record was opened and has not been wholly read.
+    pub(crate) has_unread: bool,
+    /// Its content: bytes of `record`.
     pub(crate) unread_from: usize,
     pub(crate) unread_to: usize,
     /// Type of that record.
@@ -339,6 +379,35 @@ pub(crate) struct Receiving {
     /// Its last byte is still in the socket.
     pub(crate) left_last: bool,
     pub(crate) record: [u8; MAX_RECORD],
+}
+
+/// Whether a header was none, so that nothing behind it is one for certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Stopped(i32);
+
+impl Stopped {
+    /// It was not.
+    pub(crate) const NOT: Stopped = Stopped(0);
+    const TOLD: Stopped = Stopped(-1);
+
+    /// This is to be told.
+    pub(crate) fn by(error: Errno) -> Stopped {
+        Stopped(error.raw_os_error())
+    }
+
+    /// Something is to be told.
+    pub(crate) fn is_to_be_told(self) -> bool {
+        self.0 > 0
+    }
+
+    /// Tells what is to be told, once.
+    pub(crate) fn tell(&mut self) -> Result<(), Errno> {
+        match std::mem::replace(self, Stopped::TOLD) {
+            Stopped(code @ 1..) => Err(Errno::from_raw_os_error(code)),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Receiving {
@@ -351,6 +420,11 @@ impl Receiving {
             info.sequence = older.next + passed;
             Some(info)
         })
+    }
+
+    /// Nothing behind is a record.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped != Stopped::NOT
     }
 
     /// Bytes of content not read yet.

@@ -262,6 +262,46 @@ fn wait_for_bytes(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     answer(seen).map(drop)
 }
 
+/// Waits until more than so many bytes are in the socket, as long as it has calls wait.
+///
+/// # Errors
+/// `EAGAIN` if no more have come; what the socket gives.
+pub(crate) fn wait_for_more_than(fd: BorrowedFd<'_>, bytes: usize) -> Result<(), Errno> {
+    let mut room = vec![0_u8; bytes + 1];
+    // SAFETY: the room is borrowed mutably for the call.
+    let seen = unsafe {
+        direct::syscall()(
+            libc::SYS_recvfrom,
+            fd.as_raw_fd(),
+            room.as_mut_ptr(),
+            room.len(),
+            libc::MSG_PEEK | libc::MSG_WAITALL,
+            0,
+            0,
+        )
+    };
+    match answer(seen)? {
+        seen if seen > bytes => Ok(()),
+        _ => Err(Errno::AGAIN),
+    }
+}
+
+/// How many bytes are in the socket to be received.
+pub(crate) fn received(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let mut bytes = 0_i32;
+    // SAFETY: the answer's place is borrowed for the call.
+    let asked = unsafe {
+        direct::syscall()(
+            libc::SYS_ioctl,
+            fd.as_raw_fd(),
+            libc::FIONREAD,
+            &raw mut bytes,
+        )
+    };
+    answer(asked)?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
 /// Drops `len` received bytes, which have been seen there, without copying them.
 pub(crate) fn drop_received(fd: BorrowedFd<'_>, mut len: usize) -> Result<(), Errno> {
     while len > 0 {

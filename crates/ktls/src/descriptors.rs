@@ -7,7 +7,7 @@ use libc::{sockaddr, socklen_t};
 use rustix::io::FdFlags;
 
 use crate::next::{interpose, next, other_names};
-use crate::{answer, streams, table};
+use crate::{answer, epolls, streams, table};
 
 interpose! {
     fn close(fd: c_int) -> c_int {
@@ -25,6 +25,7 @@ interpose! {
         }
         table::taken(first, last).for_each(forget);
         streams::closed_between(first, last);
+        epolls::closed_between(first, last);
         let mut first = first;
         for ours in internal_between(first, last) {
             if first < ours && next(first, ours - 1, flags) != 0 {
@@ -127,6 +128,9 @@ fn make_way(fd: c_int, to: c_int) -> Result<(), Errno> {
     if fd != to && table::get(fd).is_some() && streams::may_use(to) {
         return Err(Errno::OPNOTSUPP);
     }
+    if fd != to {
+        epolls::closed(to);
+    }
     if fd != to && table::get(to).is_some() {
         rustix::io::fcntl_getfd(table::borrow(&fd))?;
         forget(to);
@@ -180,6 +184,7 @@ pub(crate) fn close_on_exec(fd: c_int) {
 /// A descriptor is about to be closed.
 fn forget(fd: c_int) {
     streams::closed(fd);
+    epolls::closed(fd);
     if let Some(session) = table::take(fd) {
         session.finish(table::borrow(&fd));
     }

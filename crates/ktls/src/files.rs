@@ -40,7 +40,11 @@ fn out_of(from: c_int, to: c_int, len: usize, flags: c_uint) -> Result<usize, Er
     let how = wait_flag(flags);
     let mut buffer = vec![0; len.min(MOST)];
     let fd = table::borrow(&from);
-    let seen = session.receive(fd, &mut [&mut buffer[..]], false, how | libc::MSG_PEEK)?;
+    let seen = session.receive(fd, &mut [&mut buffer[..]], true, how | libc::MSG_PEEK)?;
+    if seen.record_type != RECORD_TYPE_DATA {
+        // A pipe has no types: the record stays where it is.
+        return Err(Errno::INVAL);
+    }
     let written = put(table::borrow(&to), &buffer[..seen.len], flags)?;
     let mut taken = 0;
     while taken < written {

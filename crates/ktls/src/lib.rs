@@ -14,6 +14,7 @@ mod answer;
 mod asynchronous;
 mod calls;
 mod descriptors;
+mod epolls;
 mod files;
 mod next;
 mod options;

@@ -26,6 +26,16 @@ interpose! {
                 return answer::status(make_tls(fd));
             }
         }
+        if (level, option) == (libc::SOL_SOCKET, libc::SO_RCVLOWAT)
+            && !value.is_null()
+            && len as usize >= size_of::<c_int>()
+            && let Some(session) = table::receiver(fd)
+        {
+            // It counts content. The socket itself has to tell of each byte.
+            // SAFETY: the caller's value has this length.
+            session.set_low_water(unsafe { *value.cast::<c_int>() });
+            return 0;
+        }
         next(fd, level, option, value, len)
     }
 }
@@ -63,6 +73,23 @@ interpose! {
                 _ => tell_name(room),
             };
             return answer::status(told.map(|bytes| *len = bytes as socklen_t));
+        }
+        if (level, option) == (libc::SOL_SOCKET, libc::SO_RCVLOWAT)
+            && !value.is_null()
+            && !len.is_null()
+            && let Some(session) = table::receiver(fd)
+        {
+            // SAFETY: the caller's value has room for the length that it says.
+            let told = unsafe {
+                let room = std::slice::from_raw_parts_mut(value.cast::<u8>(), *len as usize);
+                let told = session.low_water().to_ne_bytes();
+                let bytes = told.len().min(room.len());
+                room[..bytes].copy_from_slice(&told[..bytes]);
+                bytes
+            };
+            // SAFETY: as above.
+            unsafe { *len = told as socklen_t };
+            return 0;
         }
         next(fd, level, option, value, len)
     }

@@ -146,7 +146,8 @@ interpose! {
             };
             // SAFETY: the caller's message.
             match unsafe { receive_message(&session, fd, &mut message.msg_hdr, later) } {
-                Ok(0) if done > 0 => return done as c_int,
+                // The end, which is told by the next call too.
+                Ok(0) if done > 0 && message.msg_hdr.msg_controllen == 0 => return done as c_int,
                 Ok(received) => message.msg_len = received as c_uint,
                 Err(error) if done == 0 => return answer::fail(error),
                 Err(_) => return done as c_int,
@@ -196,25 +197,30 @@ unsafe fn receive_message(
     // SAFETY: arithmetic only.
     let (needed, len) = unsafe { (libc::CMSG_SPACE(1) as usize, libc::CMSG_LEN(1) as usize) };
     let control = !message.msg_control.is_null() && message.msg_controllen >= len;
-    let received = session.receive(table::borrow(&fd), &mut pieces, control, flags)?;
-    message.msg_namelen = 0;
-    message.msg_flags = 0;
-    if received.ends_record && received.record_type != RECORD_TYPE_DATA {
-        message.msg_flags |= libc::MSG_EOR;
-    }
-    if control && received.len > 0 {
+    let mut record_type = None;
+    let fd = table::borrow(&fd);
+    let received = session.receive_record(fd, &mut pieces, control, &mut record_type, flags);
+    if let Some(record_type) = record_type.filter(|_| control) {
+        // As the kernel, which tells the type of an empty record also when there is nothing behind it.
         // SAFETY: there is room for one control message with a byte.
         unsafe {
             let header = libc::CMSG_FIRSTHDR(message);
             (*header).cmsg_level = SOL_TLS;
             (*header).cmsg_type = TLS_GET_RECORD_TYPE;
             (*header).cmsg_len = len;
-            *libc::CMSG_DATA(header) = received.record_type;
+            *libc::CMSG_DATA(header) = record_type;
         }
-        message.msg_controllen = needed.min(message.msg_controllen);
-    } else {
-        message.msg_controllen = 0;
     }
+    let received = received?;
+    message.msg_namelen = 0;
+    message.msg_flags = 0;
+    if received.ends_record && received.record_type != RECORD_TYPE_DATA {
+        message.msg_flags |= libc::MSG_EOR;
+    }
+    message.msg_controllen = match record_type.filter(|_| control) {
+        Some(_) => needed.min(message.msg_controllen),
+        None => 0,
+    };
     Ok(received.len)
 }
 

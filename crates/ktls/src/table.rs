@@ -16,7 +16,16 @@ struct Slot {
     session: ForkLock<Option<Arc<Session>>>,
 }
 
+/// There has been a TLS socket.
+static ANY: AtomicBool = AtomicBool::new(false);
+
 static TABLE: [OnceLock<Box<[Slot]>>; PAGES] = [const { OnceLock::new() }; PAGES];
+
+/// Whether there may be a TLS socket.
+#[inline]
+pub(crate) fn has_any() -> bool {
+    ANY.load(Relaxed)
+}
 
 /// The session of a descriptor.
 #[inline]
@@ -68,6 +77,7 @@ pub(crate) fn put(fd: i32, session: Arc<Session>) -> bool {
         slots.collect()
     });
     let slot = &page[at % PAGE];
+    ANY.store(true, Relaxed);
     session.opened();
     let before = slot.session.lock().replace(session);
     slot.is_taken.store(true, Release);

@@ -47,9 +47,17 @@ fn what_the_kernel_has_not_is_invalid() {
         &[],
         &good[..3],
         &structure(0x0302, 51, [(1, 8), (2, 16), (3, 4)], 0),
-        // AES-CCM.
-        &structure(0x0304, 53, [(1, 8), (2, 16), (3, 4)], 0),
+        // One that there is not.
+        &structure(0x0304, 50, [(1, 8), (2, 16), (3, 4)], 0),
     ] {
         assert_eq!(parse(bytes), Err(Errno::INVAL));
     }
+}
+
+#[test]
+fn a_cipher_without_its_module_is_not_there() {
+    // AES-CCM.
+    let keys = structure(0x0304, 53, [(1, 8), (2, 16), (3, 4)], 0);
+    assert_eq!(parse(&keys), Err(Errno::NOENT));
+    assert_eq!(parse(&keys[..keys.len() - 1]), Err(Errno::INVAL));
 }

@@ -46,9 +46,7 @@ impl Session {
                 NEVER
             }
             Err(failure) => {
-                if failure != Failure::NotThere {
-                    counters().add(Counter::TxDeviceRefused, 1);
-                }
+                offload::complain(failure, Counter::TxDeviceRefused);
                 counters().add(Counter::TlsTxSw, 1);
                 return;
             }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use l5p::tls::{ContentType, MAX_PLAINTEXT};
+use l5p::tls::ContentType;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -214,26 +214,28 @@ impl Session {
         if sending.device.agreement.is_with_device() {
             self.agree(fd, sending)?;
         }
+        sending.keys.has_number()?;
         sending.records()
     }
 
     /// Makes as many records as there is room for; the last one stays open with `MSG_MORE`.
     fn fill(&self, sending: &mut LockedSending<'_>, job: &mut Job<'_, '_>) -> Result<(), Errno> {
+        let most = sending.max_content();
         while sending.has_room_for_record() {
-            let len = job.left.min(MAX_PLAINTEXT);
-            let whole = sending.open == 0 && len > 0 && (len == MAX_PLAINTEXT || !job.more);
+            let len = job.left.min(most);
+            let whole = sending.open == 0 && len > 0 && (len == most || !job.more);
             if whole && let Some(bytes) = job.content.take(len) {
                 self.seal(sending, job.record_type, bytes)?;
                 job.accept(len);
                 continue;
             }
             let at = sending.open;
-            let len = len.min(MAX_PLAINTEXT - at);
+            let len = len.min(most - at);
             job.content.copy(&mut sending.content[at..at + len]);
             sending.open += len;
             sending.open_type = job.record_type;
             job.accept(len);
-            let is_full = sending.open == MAX_PLAINTEXT;
+            let is_full = sending.open == most;
             if sending.open > 0 && (is_full || !job.more && job.left == 0) {
                 self.seal_open(sending)?;
             }
@@ -269,10 +271,10 @@ impl Session {
 
     fn seal_open(&self, sending: &mut LockedSending<'_>) -> Result<(), Errno> {
         let (writer, state) = sending.parts()?;
+        // Counted before it is made: whatever happens, the number is used up.
+        state.keys.take_number()?;
         let open = state.take_open();
         let (content, made) = (&state.content[..open], &mut state.made[state.made_to..]);
-        // Counted before it is made: whatever happens, the number is used up.
-        state.keys.sequence += 1;
         state.made_to += writer.seal_into(ContentType(state.open_type), &[content], made);
         count_record(1, open);
         Ok(())
@@ -285,7 +287,7 @@ impl Session {
         content: &[u8],
     ) -> Result<(), Errno> {
         let (writer, state) = sending.parts()?;
-        state.keys.sequence += 1;
+        state.keys.take_number()?;
         let made = &mut state.made[state.made_to..];
         state.made_to += writer.seal_into(ContentType(record_type), &[content], made);
         count_record(1, content.len());

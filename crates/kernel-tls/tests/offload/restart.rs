@@ -16,6 +16,28 @@ use crate::end::{
 use crate::epochs::ask_to_stop;
 use crate::nic;
 
+/// Processor time that this process has used.
+fn processor_time() -> std::time::Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.try_into().expect("a time")
+}
+
+#[test]
+fn a_nic_that_stays_away_costs_nothing_when_it_has_no_connections() {
+    let _alone = nic::alone();
+    let (sender, received) = connect();
+    sender.set_keys(&keys((0x0304, 51), 1, 0));
+    sender.close();
+    received.join().unwrap();
+    nic::stop();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let before = processor_time();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let used = processor_time() - before;
+    nic::restart();
+    assert!(used.as_millis() < 100, "{used:?} of 500 ms");
+}
+
 #[test]
 fn a_nic_that_comes_back_is_told_the_keys_and_a_boundary() {
     let _alone = nic::alone();

@@ -15,6 +15,7 @@ mod descriptors;
 #[path = "../../../kernel-tls/tests/keys/mod.rs"]
 mod keys;
 mod past;
+mod readiness;
 mod receiving;
 mod rekey;
 mod sending;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         sending::CASES,
         receiving::CASES,
         control::CASES,
+        readiness::CASES,
         rekey::CASES,
         statistics::CASES,
         descriptors::CASES,

@@ -12,6 +12,11 @@ cases! {
     "EMSGSIZE is returned if the received message is too big": too_big,
     "EBADMSG is returned if decryption failed for any other reason": cannot_be_opened,
     "what came before a record that can't be opened is received first": good_before_bad,
+    "a header that is none is told once, and what is behind it is dropped": told_once,
+    "a look goes across records, and takes none": looks_across,
+    "a look does not go past a record of another type": looks_at_one_type,
+    "a control message can't be spliced, and stays": not_spliced,
+    "SO_RCVLOWAT counts content": low_water,
     "FIONREAD tells how much content there is": told_by_ioctl,
 }
 
@@ -83,7 +88,7 @@ fn small_buffers() {
     let pair = Pair::keyed(TLS_1_2, 51);
     send(pair.a(), WORDS, 0).unwrap();
     for part in WORDS.chunks(3) {
-        assert!(is_readable(&pair.b));
+        assert!(becomes_readable(&pair.b));
         assert_eq!(recv(pair.b(), part.len(), 0).unwrap(), part);
     }
     assert!(!is_readable(&pair.b));
@@ -93,7 +98,6 @@ fn header_gives(header: &[u8], expected: i32) {
     let pair = Pair::plain();
     pair.receives(&keys(TLS_1_3, 51, 1));
     pair.put(header);
-    assert_eq!(errno(recv(pair.b(), 100, 0)), expected);
     assert_eq!(errno(recv(pair.b(), 100, 0)), expected);
 }
 
@@ -139,6 +143,107 @@ fn good_before_bad() {
     }
 }
 
+fn told_once() {
+    for version in [TLS_1_2, TLS_1_3] {
+        let pair = Pair::keyed(version, 51);
+        send(pair.a(), WORDS, 0).unwrap();
+        pair.put(&[0x55; 64]);
+        assert_eq!(recv(pair.b(), 100, 0).unwrap(), WORDS);
+        assert!(becomes_readable(&pair.b));
+        assert_eq!(errno(recv(pair.b(), 100, 0)), libc::EMSGSIZE);
+        for _ in 0..2 {
+            assert_eq!(errno(recv(pair.b(), 100, libc::MSG_DONTWAIT)), libc::EAGAIN);
+            assert!(!is_readable(&pair.b));
+            pair.put(&[0x55; 64]);
+        }
+        pair.a.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(becomes_readable(&pair.b));
+        assert_eq!(recv(pair.b(), 100, 0).unwrap(), b"");
+    }
+}
+
+fn looks_across() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    for _ in 0..3 {
+        send(pair.a(), WORDS, 0).unwrap();
+    }
+    let all = WORDS.repeat(3);
+    let waits = libc::MSG_PEEK | libc::MSG_WAITALL;
+    for len in [24, 20, 8, 3] {
+        assert_eq!(recv(pair.b(), len, waits).unwrap(), all[..len]);
+    }
+    // Behind what was read of the first one, too.
+    assert_eq!(recv(pair.b(), 3, 0).unwrap(), all[..3]);
+    assert_eq!(recv(pair.b(), 100, libc::MSG_PEEK).unwrap(), all[3..]);
+    // It waits for what is to come.
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| recv(pair.b(), 29, waits).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        send(pair.a(), WORDS, 0).unwrap();
+        assert_eq!(looks.join().unwrap(), WORDS.repeat(4)[3..]);
+    });
+    assert_eq!(
+        recv(pair.b(), 29, libc::MSG_WAITALL).unwrap(),
+        WORDS.repeat(4)[3..]
+    );
+}
+
+fn looks_at_one_type() {
+    let pair = Pair::keyed(TLS_1_2, 54);
+    send(pair.a(), WORDS, 0).unwrap();
+    send_record(pair.a(), ALERT, &[1, 0]).unwrap();
+    send(pair.a(), WORDS, 0).unwrap();
+    for _ in 0..2 {
+        let (data, told, _) = recv_record(pair.b(), 100, libc::MSG_PEEK).unwrap();
+        assert_eq!((&data[..], told), (WORDS, Some(DATA)));
+    }
+}
+
+fn splice(from: i32, to: i32, len: usize) -> std::io::Result<usize> {
+    let none = std::ptr::null_mut();
+    // SAFETY: numbers only.
+    let moved = unsafe { libc::splice(from, none, to, none, len, 0) };
+    usize::try_from(moved).map_err(|_| std::io::Error::last_os_error())
+}
+
+fn not_spliced() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    let (from, to) = rustix::pipe::pipe().unwrap();
+    send(pair.a(), WORDS, 0).unwrap();
+    for _ in 0..3 {
+        // As in a burst of key updates.
+        send_record(pair.a(), HANDSHAKE, b"a message").unwrap();
+    }
+    send(pair.a(), WORDS, 0).unwrap();
+    assert_eq!(splice(pair.b(), to.as_raw_fd(), 100).unwrap(), 8);
+    for _ in 0..3 {
+        for _ in 0..2 {
+            assert_eq!(errno(splice(pair.b(), to.as_raw_fd(), 100)), libc::EINVAL);
+        }
+        let (data, told, _) = recv_record(pair.b(), 100, 0).unwrap();
+        assert_eq!((&data[..], told), (&b"a message"[..], Some(HANDSHAKE)));
+    }
+    assert_eq!(splice(pair.b(), to.as_raw_fd(), 100).unwrap(), 8);
+    let mut room = [0; 20];
+    assert_eq!(rustix::io::read(&from, &mut room), Ok(16));
+    assert_eq!(room[..16], WORDS.repeat(2));
+}
+
+fn low_water() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    let low = 12_i32.to_ne_bytes();
+    set(pair.b(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, &low).unwrap();
+    let told = get(pair.b(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, 4).unwrap();
+    assert_eq!(told, low);
+    send(pair.a(), WORDS, 0).unwrap();
+    std::thread::scope(|scope| {
+        let reads = scope.spawn(|| recv(pair.b(), 100, 0).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        send(pair.a(), WORDS, 0).unwrap();
+        assert_eq!(reads.join().unwrap(), WORDS.repeat(2));
+    });
+}
+
 fn told_by_ioctl() {
     for (version, cipher) in [(TLS_1_2, 51), (TLS_1_2, 54), (TLS_1_3, 52)] {
         let pair = Pair::keyed(version, cipher);
@@ -152,7 +257,7 @@ fn told_by_ioctl() {
         assert_eq!(told(), 0);
         send(pair.a(), WORDS, 0).unwrap();
         send(pair.a(), WORDS, 0).unwrap();
-        assert!(is_readable(&pair.b));
+        assert!(becomes_readable(&pair.b));
         assert_eq!(told(), 16);
         recv(pair.b(), 3, 0).unwrap();
         assert_eq!(told(), 13);

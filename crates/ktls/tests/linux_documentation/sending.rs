@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use crate::sockets::*;
 
 cases! {
+    "TLS_TX_MAX_PAYLOAD_LEN specifies the maximum size of the plaintext of records": limited,
     "all application data sent over this socket is encrypted": every_call_encrypts,
     "sendfile sends the file's data over TLS records of maximum length": files_in_full_records,
     "TLS records are created and sent after each send call unless MSG_MORE is passed": records_per_call,
@@ -183,6 +184,50 @@ fn held_for_a_file() {
         );
     }
     send(pair.a(), b"no file", 0).unwrap();
-    assert!(is_readable(&pair.b));
+    assert!(becomes_readable(&pair.b));
     assert_eq!(recv(pair.b(), 100, 0).unwrap(), b"no file");
+}
+
+fn limited() {
+    const MAX_PAYLOAD_LEN: i32 = 5;
+    let set_limit = |fd, most: u16| set(fd, SOL_TLS, MAX_PAYLOAD_LEN, &most.to_ne_bytes());
+    for (version, overhead) in [(TLS_1_2, 8 + 16), (TLS_1_3, 1 + 16)] {
+        let pair = Pair::plain();
+        pair.sends(&keys(version, 51, 1));
+        let told = || get(pair.a(), SOL_TLS, MAX_PAYLOAD_LEN, 2).unwrap();
+        assert_eq!(told(), 16384_u16.to_ne_bytes());
+        let least = if version == TLS_1_3 { 63 } else { 64 };
+        for bad in [0, least - 1, 16385] {
+            assert_eq!(errno(set_limit(pair.a(), bad)), libc::EINVAL);
+        }
+        assert_eq!(
+            errno(set(pair.a(), SOL_TLS, MAX_PAYLOAD_LEN, &[1; 4])),
+            libc::EINVAL
+        );
+        set_limit(pair.a(), least).unwrap();
+        set_limit(pair.a(), 100).unwrap();
+        assert_eq!(told(), 100_u16.to_ne_bytes());
+        let lengths = |content: &[usize]| -> Vec<_> {
+            let records = content.iter().map(|content| (DATA, 5 + content + overhead));
+            records.collect()
+        };
+        send(pair.a(), &[7; 350], 0).unwrap();
+        assert_eq!(records(&pair.wire()), lengths(&[100, 100, 100, 50]));
+        // What is held open stays below it.
+        send(pair.a(), &[7; 130], libc::MSG_MORE).unwrap();
+        assert_eq!(errno(set_limit(pair.a(), 200)), libc::EBUSY);
+        send(pair.a(), &[7; 80], 0).unwrap();
+        assert_eq!(records(&pair.wire()), lengths(&[100, 100, 10]));
+        // Files too.
+        let file = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, &[7; 250]).unwrap();
+        let mut offset = 0;
+        // SAFETY: an offset, borrowed for the call.
+        let sent = unsafe {
+            use std::os::fd::AsRawFd;
+            libc::sendfile(pair.a(), file.as_raw_fd(), &mut offset, 250)
+        };
+        assert_eq!(sent, 250);
+        assert_eq!(records(&pair.wire()), lengths(&[100, 100, 50]));
+    }
 }

@@ -9,6 +9,8 @@ cases! {
     "setting the TLS ULP allows us to set and get TLS socket options": options_need_the_protocol,
     "transmit and receive are set separately": directions_are_separate,
     "a structure of another cipher, version or length is invalid": bad_structures,
+    "a cipher without its module is not there": no_module,
+    "the last record number is not used": numbers_end,
     "options are set per socket, and their state can be checked using getsockopt": options,
 }
 
@@ -61,6 +63,43 @@ fn bad_structures() {
         assert_eq!(errno(set(pair.a(), SOL_TLS, TLS_TX, bad)), libc::EINVAL);
     }
     assert_eq!(errno(set(pair.a(), SOL_TLS, 99, &good)), libc::ENOPROTOOPT);
+}
+
+fn no_module() {
+    let pair = Pair::plain();
+    ulp(pair.a()).unwrap();
+    for (cipher, len) in [(53, 40), (55, 40), (56, 40), (57, 40), (58, 56)] {
+        let mut keys = keys(TLS_1_2, cipher, 1);
+        keys.resize(len, 0);
+        assert_eq!(errno(set(pair.a(), SOL_TLS, TLS_TX, &keys)), libc::ENOENT);
+        keys.push(0);
+        assert_eq!(errno(set(pair.a(), SOL_TLS, TLS_TX, &keys)), libc::EINVAL);
+    }
+}
+
+fn numbers_end() {
+    for (version, cipher) in [(TLS_1_2, 51), (TLS_1_3, 51), (TLS_1_3, 54)] {
+        let pair = Pair::plain();
+        let keys = crate::keys::keys(version, cipher, 1, u64::MAX - 2);
+        pair.sends(&keys);
+        pair.receives(&keys);
+        // As far as there are numbers for.
+        let data = [7; 16384 * 2];
+        assert_eq!(send(pair.a(), &data, 0).unwrap(), data.len());
+        for _ in 0..2 {
+            assert_eq!(errno(send(pair.a(), b"more", 0)), libc::EBADMSG);
+        }
+        let got = recv(
+            pair.b(),
+            data.len() + 1,
+            libc::MSG_WAITALL | libc::MSG_DONTWAIT,
+        )
+        .unwrap();
+        assert_eq!(got, data);
+        // A peer that goes on all the same is not heard.
+        pair.put(&[23, 3, 3, 0, 100]);
+        assert_eq!(errno(recv(pair.b(), 100, 0)), libc::EBADMSG);
+    }
 }
 
 fn options() {

@@ -179,8 +179,17 @@ pub fn errno<T: std::fmt::Debug>(result: Result<T>) -> i32 {
         .expect("of the system")
 }
 
-/// Whether `poll` says that there is something to read.
+/// Whether `poll` says that there is something to read, at once.
 pub fn is_readable(socket: impl AsFd) -> bool {
+    is_readable_within(socket, 30)
+}
+
+/// Whether it says so, however busy the machine is.
+pub fn becomes_readable(socket: impl AsFd) -> bool {
+    is_readable_within(socket, 30_000)
+}
+
+fn is_readable_within(socket: impl AsFd, milliseconds: i32) -> bool {
     let fd = socket.as_fd().as_raw_fd();
     let mut polled = libc::pollfd {
         fd,
@@ -188,7 +197,7 @@ pub fn is_readable(socket: impl AsFd) -> bool {
         revents: 0,
     };
     // SAFETY: one entry, borrowed for the call.
-    unsafe { libc::poll(&mut polled, 1, 30) == 1 }
+    unsafe { libc::poll(&mut polled, 1, milliseconds) == 1 }
 }
 
 /// Lengths of the records on the wire, header included, and their outer types.

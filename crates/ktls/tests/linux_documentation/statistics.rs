@@ -10,6 +10,7 @@ cases! {
     "TlsTxSw, TlsRxSw - number of TX and RX sessions opened with host cryptography": opened,
     "TlsDecryptError - record decryption failed": not_decrypted,
     "the number of successful and failed key updates is tracked": rekeyed,
+    "a NIC that can't be reached is complained of once, and counted": no_nic,
     "TlsRxRekeyReceived counts KeyUpdate handshake messages that have been received": updates_received,
 }
 
@@ -21,7 +22,11 @@ pub struct File(PathBuf);
 
 impl File {
     pub fn create() -> File {
-        let name = format!("linux-documentation.{}", std::process::id());
+        File::at("linux-documentation")
+    }
+
+    fn at(name: &str) -> File {
+        let name = format!("{name}.{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, [0; Counters::LEN]).expect("a file");
         File(path)
@@ -80,6 +85,36 @@ fn rekeyed() {
         let (more, taken) = counted(error, || set(fd, SOL_TLS, option, &other));
         assert_eq!((more, errno(taken)), (1, libc::EINVAL));
     }
+}
+
+fn no_nic() {
+    let (other, counters) = (std::env::current_exe().unwrap(), File::at("no-nic"));
+    let ran = std::process::Command::new(other)
+        .args([
+            "transmit and receive are set separately",
+            "a look goes across records",
+        ])
+        .env("LONGSHORE_NIC", "/nowhere/nic.sock")
+        .env(VARIABLE, counters.path())
+        .output()
+        .expect("this program");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(said.matches("libktls: ").count(), 1, "{said}");
+    for part in [
+        "/nowhere/nic.sock",
+        "No such file",
+        "longshore nic",
+        "nic_unreachable",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let counted = Counters::from_bytes(&std::fs::read(counters.path()).unwrap());
+    let of = |name| counted.iter().find(|(other, _)| *other == name).unwrap().1;
+    // One direction in the one case, two in the other.
+    assert_eq!(
+        (of("nic_unreachable"), of("TlsTxSw"), of("TlsRxSw")),
+        (3, 2, 1)
+    );
 }
 
 fn updates_received() {

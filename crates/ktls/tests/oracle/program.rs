@@ -356,7 +356,7 @@ impl<'a> Program<'a> {
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             // Something else than application data.
-            Err(error) if error.raw_os_error() == Some(libc::EIO) => self.receive_record(20_000),
+            Err(error) if is_control(&error) => self.receive_record(20_000),
             Err(error) => Err(error),
         }
     }
@@ -497,4 +497,9 @@ fn kernels(info: &CryptoInfo) -> Vec<u8> {
 
 fn checked(result: isize) -> Result<usize> {
     usize::try_from(result).map_err(|_| Error::last_os_error())
+}
+
+/// Whether a call has come to a record of another type than data: `splice` has an error of its own for it.
+fn is_control(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }

@@ -31,6 +31,15 @@ pub(super) fn of(
     if eithers != device.eithers && results.runs().all(|(_, run)| run.form == Form::Decrypted) {
         device.eithers = eithers;
     }
+    let done = seen(results, start, len);
+    if let Decryption::Full(_) = done {
+        device.hint = results.hint(start).unwrap_or(0);
+    }
+    done
+}
+
+/// The same of bytes that stay in the socket, without forgetting what was done of those before.
+pub(super) fn seen(results: Results<'_>, start: SeqNum, len: usize) -> Decryption {
     let spans = results.spans(start, len);
     match spans[..] {
         [
@@ -44,10 +53,7 @@ pub(super) fn of(
                 what: What::Decrypted(tag),
                 ..
             },
-        ] => {
-            device.hint = results.hint(start).unwrap_or(0);
-            Decryption::Full(tag)
-        }
+        ] => Decryption::Full(tag),
         _ => Decryption::Partial(spans),
     }
 }

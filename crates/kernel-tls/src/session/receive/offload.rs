@@ -39,7 +39,12 @@ impl Session {
                     return Ok(());
                 }
                 Err(Failure::Lost) => may_have_taken = true,
-                Err(_) if !may_have_taken => break,
+                Err(failure) if !may_have_taken => {
+                    if failure == Failure::NotThere {
+                        offload::complain(failure, Counter::RxDeviceRefused);
+                    }
+                    break;
+                }
                 Err(Failure::NotThere) => {}
                 // The peer may have ended meanwhile: it goes on without.
                 Err(Failure::Refused(_)) if receiving.device.is_on => return Ok(()),
@@ -116,8 +121,9 @@ impl Session {
                 Ok(())
             }
             Err(failure) => {
-                let refused = matches!(failure, Failure::Refused(_));
-                counters().add(Counter::RxDeviceRefused, u64::from(refused));
+                if matches!(failure, Failure::Refused(_)) {
+                    offload::complain(failure, Counter::RxDeviceRefused);
+                }
                 Err(failure)
             }
         }
@@ -151,13 +157,17 @@ impl Receiving {
 
     /// Bytes were taken out of the socket.
     #[inline]
-    pub(super) fn pass(&mut self, bytes: usize) {
+    pub(in super::super) fn pass(&mut self, bytes: usize) {
         let position = &mut self.device.position;
         *position = position.wrapping_add(bytes as u32);
     }
 
     /// Takes bytes out of the socket that have been seen there.
-    pub(super) fn drop_received(&mut self, fd: BorrowedFd<'_>, bytes: usize) -> Result<(), Errno> {
+    pub(in super::super) fn drop_received(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        bytes: usize,
+    ) -> Result<(), Errno> {
         self.pass(bytes);
         socket::drop_received(fd, bytes)
     }

@@ -32,6 +32,16 @@ impl Target<'_, '_> {
             .all(|(index, piece)| piece.len() == if index == 0 { self.at.1 } else { 0 })
     }
 
+    /// Where the next byte goes.
+    pub(super) fn place(&self) -> ((usize, usize), usize) {
+        (self.at, self.len)
+    }
+
+    /// What is behind a place is to be filled again.
+    pub(super) fn go_back_to(&mut self, place: ((usize, usize), usize)) {
+        (self.at, self.len) = place;
+    }
+
     /// The next room that lies together.
     pub(super) fn contiguous(&mut self) -> &mut [u8] {
         while self.at.0 < self.pieces.len() && self.at.1 == self.pieces[self.at.0].len() {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use l5p::tls::{ContentType, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT};
+use l5p::tls::{ContentType, HEADER_LEN, ICV_LEN};
 use wire::tls::{RecordHeader, VERSION_TLS12};
 
 use crate::session::{DeviceEpoch, Permit};
@@ -23,26 +23,29 @@ pub(super) struct Batch<'e> {
     first_nonce: Option<u64>,
     /// Number of the first record.
     first: u64,
-    /// Bytes of content.
+    /// Bytes of content, and most of a record.
     content: usize,
+    most: usize,
     /// For as long as it is there.
     permit: Permit<'e>,
 }
 
 impl<'e> Batch<'e> {
-    /// A batch with so much content, as far as [`MOST_RECORDS`] take it. `None` for a direction without keys.
+    /// A batch with so much content, as far as [`MOST_RECORDS`] take it, and as there are numbers for records. `None` for a direction without keys.
     pub(super) fn new(
         epoch: &DeviceEpoch<'e>,
         record_type: u8,
         content: usize,
     ) -> Option<Batch<'e>> {
         let keys = &epoch.keys;
+        let most = MOST_RECORDS.min(usize::try_from(keys.numbers_left()).unwrap_or(usize::MAX));
         keys.are_set.then(|| Batch {
             record_type,
             is_tls13: keys.is_tls13,
             first_nonce: keys.has_nonces.then_some(keys.first_nonce),
             first: keys.sequence,
-            content: content.min(MOST_RECORDS * MAX_PLAINTEXT),
+            content: content.min(most * epoch.max_content()),
+            most: epoch.max_content(),
             permit: epoch.permit(),
         })
     }
@@ -60,12 +63,12 @@ impl<'e> Batch<'e> {
 
     /// Number of records.
     pub(super) fn records(&self) -> usize {
-        self.content.div_ceil(MAX_PLAINTEXT)
+        self.content.div_ceil(self.most)
     }
 
     /// Bytes of content in the first `records`.
     pub(super) fn content_of(&self, records: usize) -> usize {
-        self.content.min(records * MAX_PLAINTEXT)
+        self.content.min(records * self.most)
     }
 
     /// Bytes of the first `records`.
@@ -76,13 +79,13 @@ impl<'e> Batch<'e> {
     /// How many records have a byte among the first `bytes`.
     pub(super) fn begun(&self, bytes: usize) -> usize {
         bytes
-            .div_ceil(MAX_PLAINTEXT + self.overhead())
+            .div_ceil(self.most + self.overhead())
             .min(self.records())
     }
 
     /// Bytes of the content of a record, within the batch's.
     pub(super) fn content_range(&self, record: usize) -> Range<usize> {
-        record * MAX_PLAINTEXT..self.content_of(record + 1)
+        record * self.most..self.content_of(record + 1)
     }
 
     pub(super) fn header_len(&self) -> usize {

@@ -6,7 +6,6 @@
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
-use l5p::tls::MAX_PLAINTEXT;
 use rustix::io::Errno;
 
 use super::batch::{Batch, MAX_FRAMING, MOST_RECORDS};
@@ -28,7 +27,7 @@ impl Session {
         loop {
             let content = epoch.open + job.left;
             let whole = match job.more {
-                true => content - content % MAX_PLAINTEXT,
+                true => content - content % epoch.max_content(),
                 false => content,
             };
             if whole == 0 {
@@ -134,7 +133,8 @@ pub(super) fn took(epoch: &mut DeviceEpoch<'_>, batch: &Batch<'_>, begun: usize,
 fn count(state: &mut DeviceEpoch<'_>, batch: &Batch<'_>, records: usize) {
     let end = state.device.end;
     state.device.end = end.wrapping_add(batch.len_of(records) as u32);
-    state.keys.sequence += records as u64;
+    // Behind the last number there is none: nothing is sent any more.
+    state.keys.sequence = state.keys.sequence.saturating_add(records as u64);
     state.device.forget_older();
     let content = batch.content_of(records);
     count_record(records, content);

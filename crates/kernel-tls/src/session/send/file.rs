@@ -4,7 +4,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use l5p::tls::MAX_PLAINTEXT;
 use rustix::fs::{FileType, SeekFrom, Stat};
 use rustix::io::Errno;
 
@@ -84,7 +83,7 @@ impl Session {
                 }
             }
         }
-        if count <= MAX_PLAINTEXT
+        if count <= self.sending().max_content()
             && let Place::At(from) = source.place
             && let Some(sent) = self.send_short(fd, source.file, from, count)?
         {
@@ -107,7 +106,7 @@ impl Session {
             other => other?,
         };
         let open = records.open;
-        let fits = open + count <= MAX_PLAINTEXT;
+        let fits = open + count <= records.max_content();
         if !fits || open > 0 && records.open_type != RECORD_TYPE_DATA {
             return Ok(None);
         }
@@ -150,7 +149,7 @@ impl Session {
             let room = match self.wait_for_room(fd) {
                 Err(error) if accepted == 0 => return Err(error),
                 Err(_) => break,
-                Ok(open) => BATCH * MAX_PLAINTEXT - open,
+                Ok((open, most)) => BATCH * most - open,
             };
             buffer.resize(room.min(count - accepted), 0);
             let got = match source.from(accepted).read(&mut buffer) {
@@ -182,8 +181,8 @@ impl Session {
         Ok(accepted)
     }
 
-    /// Waits until what was accepted before is out; gives how much is held open.
-    fn wait_for_room(self: &Arc<Self>, fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+    /// Waits until what was accepted before is out; gives how much is held open, and how much a record takes.
+    fn wait_for_room(self: &Arc<Self>, fd: BorrowedFd<'_>) -> Result<(usize, usize), Errno> {
         let mut limit = WaitLimit::new(Want::Room, 0);
         loop {
             let mut sending = self.sending();
@@ -192,7 +191,7 @@ impl Session {
                     drop(sending);
                     limit.wait(fd)?;
                 }
-                other => return other.map(|records| records.open),
+                other => return other.map(|records| (records.open, records.max_content())),
             }
         }
     }
@@ -265,7 +264,7 @@ impl Session {
         let goes_before = state.is_held && state.open <= held::MOST;
         if state.open > 0 && !goes_before {
             // The record that is held open goes on with the file's bytes.
-            let len = part.len.min(MAX_PLAINTEXT - state.open);
+            let len = part.len.min(state.max_content() - state.open);
             let (open, at) = (state.open, part.at);
             let got = rustix::io::pread(part.file, &mut state.content[open..open + len], at);
             state.open += got.map_err(Unsent::Socket)?;

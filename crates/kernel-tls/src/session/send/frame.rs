@@ -2,7 +2,6 @@
 
 use std::os::fd::BorrowedFd;
 
-use l5p::tls::MAX_PLAINTEXT;
 use rustix::io::Errno;
 
 use super::batch::{Batch, MAX_FRAMING, MOST_RECORDS};
@@ -77,7 +76,7 @@ impl<'e> Frame<'e> {
         content: usize,
         most_records: usize,
     ) -> Option<Frame<'e>> {
-        let content = content.min(most_records * MAX_PLAINTEXT);
+        let content = content.min(most_records * epoch.max_content());
         let new = |content| Batch::new(epoch, RECORD_TYPE_DATA, content);
         let batch = new(content)?;
         Some(match epoch.open {

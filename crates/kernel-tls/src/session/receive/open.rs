@@ -1,0 +1,153 @@
+//! Opening a record, whatever the NIC has done of it.
+
+use attachment::results::What;
+use l5p::tls::{ContentType, Location, Opened, Output, Piece, Reader, TlsError};
+use wire::SeqNum;
+
+use super::super::{LockedReceiving, Session};
+use super::decryption::{self, Decryption};
+use super::target::Target;
+use super::{either, offload};
+use crate::abi::RECORD_TYPE_DATA;
+use crate::counters::{Counter, counters};
+
+impl Session {
+    /// Opens the record at `start`, `rest` being what of it was not kept before. True when its content went to the target; else it is what is unread.
+    pub(super) fn open(
+        &self,
+        receiving: &mut LockedReceiving<'_>,
+        start: SeqNum,
+        rest: &mut [u8],
+        target: &mut Target<'_, '_>,
+        peeks: bool,
+    ) -> Result<bool, TlsError> {
+        let results = self.results(receiving);
+        let Ok((reader, state)) = receiving.parts() else {
+            return Ok(false);
+        };
+        let kept = std::mem::take(&mut state.partial);
+        let (first, len) = (&mut state.record[..kept], kept + rest.len());
+        let offloaded = match results {
+            Some(results) => {
+                let device = &mut state.device;
+                offload::note_record(results, device, reader, start);
+                let offloaded = decryption::of(results, device, start, len);
+                device.flows = matches!(offloaded, Decryption::Full(_));
+                offloaded
+            }
+            None => Decryption::None,
+        };
+        let direct = match target.record_type {
+            None | Some(RECORD_TYPE_DATA) if !peeks => target.contiguous(),
+            _ => &mut [],
+        };
+        let output = match direct.is_empty() {
+            true => Output::InPlace,
+            false => Output::To(direct),
+        };
+        let epoch = state.keys.epoch;
+        let mut joined = Vec::new();
+        let opened = open_record(
+            reader,
+            epoch,
+            offloaded,
+            [first, &mut *rest],
+            output,
+            &mut joined,
+        )?;
+        // The reader has opened it, so there was a number for it.
+        state.keys.sequence += 1;
+        counters().add(Counter::RxRecords, 1);
+        counters().add(Counter::RxBytes, opened.len() as u64);
+        let record_type = opened.content_type;
+        let content = match opened.content {
+            Location::Output(len) if record_type == ContentType::APPLICATION_DATA => {
+                target.advance(len);
+                return Ok(true);
+            }
+            Location::Output(bytes) => {
+                // Alerts and handshake messages end the caller's run of data: they wait.
+                state.record[..bytes].copy_from_slice(&target.contiguous()[..bytes]);
+                0..bytes
+            }
+            Location::Record(range) => {
+                if !joined.is_empty() {
+                    state.record[..range.len()].copy_from_slice(&joined[range.clone()]);
+                    0..range.len()
+                } else if kept == 0 {
+                    state.record[..range.len()].copy_from_slice(&rest[range.clone()]);
+                    0..range.len()
+                } else {
+                    state.record[kept..len].copy_from_slice(rest);
+                    range
+                }
+            }
+        };
+        if content.is_empty() && record_type == ContentType::APPLICATION_DATA {
+            target.record_type = target.record_type.or(Some(RECORD_TYPE_DATA));
+            return Ok(true);
+        }
+        state.unread_type = record_type.0;
+        (state.unread_from, state.unread_to) = (content.start, content.end);
+        (state.has_unread, state.unread_whole) = (true, true);
+        Ok(false)
+    }
+}
+
+/// Opens a record that has come in two parts, of which the first may be empty, and of which the NIC has decrypted what `offloaded` says. The content is in
+/// `joined` if that is filled.
+pub(super) fn open_record(
+    reader: &mut Reader,
+    epoch: u32,
+    offloaded: Decryption,
+    parts: [&mut [u8]; 2],
+    output: Output<'_>,
+    joined: &mut Vec<u8>,
+) -> Result<Opened, TlsError> {
+    let [first, rest] = parts;
+    match offloaded {
+        Decryption::Partial(spans)
+            if spans
+                .iter()
+                .any(|span| matches!(span.what, What::Either(_))) =>
+        {
+            let record = &mut [&*first, &*rest].concat();
+            let opened = either::open_either(reader, epoch, record, &spans, joined)?;
+            counters().add(Counter::RxDeviceEitherRecords, 1);
+            Ok(opened)
+        }
+        Decryption::Partial(spans) => {
+            let tags: Vec<_> = spans
+                .iter()
+                .map(|span| match span.what {
+                    What::Ciphertext => None,
+                    What::Decrypted(tag) | What::Either(tag) => {
+                        Some(decryption::reader_tag(reader, epoch, tag))
+                    }
+                })
+                .collect();
+            counters().add(Counter::RxDevicePartialRecords, 1);
+            let mut pieces = decryption::cut([first, rest], &spans, &tags);
+            reader.open(&mut pieces, output)
+        }
+        Decryption::None | Decryption::Full(_) => {
+            let decrypted = match offloaded {
+                Decryption::Full(tag) => {
+                    counters().add(Counter::RxDeviceRecords, 1);
+                    Some(decryption::reader_tag(reader, epoch, tag))
+                }
+                _ => None,
+            };
+            let kept = first.len();
+            let mut pieces = [first, rest].map(|bytes| Piece {
+                data: bytes.into(),
+                decrypted,
+            });
+            let pieces = match kept {
+                0 => &mut pieces[1..],
+                _ => &mut pieces[..],
+            };
+            reader.open(pieces, output)
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Which descriptors wait in which `epoll`, by the data that the program gets with their events: the kernel tells no more than that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use kernel_tls::{ForkGuard, ForkLock};
+use libc::epoll_event;
+
+use crate::next::interpose;
+
+/// Descriptors up to here may be TLS sockets.
+const MOST: usize = 1 << 20;
+
+/// Descriptors that wait in an `epoll`, or are one: to be forgotten when they are closed.
+static KNOWN: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
+
+/// A descriptor in an `epoll`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registration {
+    pub(crate) fd: c_int,
+    pub(crate) events: u32,
+    pub(crate) data: u64,
+}
+
+#[derive(Debug)]
+struct Registry {
+    process: u32,
+    epolls: BTreeSet<c_int>,
+    /// By descriptor and `epoll`.
+    by_fd: BTreeMap<(c_int, c_int), Registration>,
+    /// By `epoll` and data: the descriptor that was put there last, and how many are there.
+    by_data: BTreeMap<(c_int, u64), (c_int, usize)>,
+}
+
+const NOTHING: Registry = Registry {
+    process: 0,
+    epolls: BTreeSet::new(),
+    by_fd: BTreeMap::new(),
+    by_data: BTreeMap::new(),
+};
+
+static REGISTRY: ForkLock<Registry> = ForkLock::new(NOTHING);
+
+fn lock() -> ForkGuard<'static, Registry> {
+    let me = kernel_tls::process_id();
+    let mut registry = REGISTRY.lock();
+    if registry.process != me {
+        // A parent's may be from the middle of a change: it is not looked at. What it has registered the kernel's answers hold for.
+        let process = me;
+        let own = Registry { process, ..NOTHING };
+        std::mem::forget(std::mem::replace(&mut *registry, own));
+    }
+    registry
+}
+
+impl Registry {
+    fn add(&mut self, epoll: c_int, new: Registration) {
+        self.remove(epoll, new.fd);
+        self.epolls.insert(epoll);
+        self.by_fd.insert((new.fd, epoll), new);
+        let (fd, count) = self.by_data.entry((epoll, new.data)).or_insert((new.fd, 0));
+        *fd = new.fd;
+        *count += 1;
+    }
+
+    fn remove(&mut self, epoll: c_int, fd: c_int) {
+        let Some(old) = self.by_fd.remove(&(fd, epoll)) else {
+            return;
+        };
+        let key = (epoll, old.data);
+        if let Some((_, count)) = self.by_data.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_data.remove(&key);
+            }
+        }
+    }
+
+    fn close(&mut self, closed: c_int) {
+        let of_its_own = self.by_fd.range((closed, 0)..=(closed, c_int::MAX));
+        let mut gone: Vec<_> = of_its_own.map(|(key, _)| *key).collect();
+        if self.epolls.remove(&closed) {
+            let in_it = self.by_fd.keys().filter(|(_, epoll)| *epoll == closed);
+            gone.extend(in_it);
+        }
+        gone.into_iter()
+            .for_each(|(fd, epoll)| self.remove(epoll, fd));
+    }
+}
+
+interpose! {
+    fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+        let done = next(epoll, operation, fd, event);
+        if done == 0 {
+            // SAFETY: the kernel has read it.
+            note(epoll, operation, fd, unsafe { event.as_ref() }.copied());
+        }
+        done
+    }
+}
+
+fn note(epoll: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
+    let mut registry = lock();
+    match (operation, event) {
+        (libc::EPOLL_CTL_DEL, _) => registry.remove(epoll, fd),
+        (_, Some(event)) => {
+            let (events, data) = (event.events, event.u64);
+            registry.add(epoll, Registration { fd, events, data });
+            for descriptor in [epoll, fd] {
+                if let Some((word, bit)) = place(descriptor) {
+                    word.fetch_or(bit, AcqRel);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whose events come with this data; `None` if that is unknown, or those of several.
+pub(crate) fn registration(epoll: c_int, data: u64) -> Option<Registration> {
+    let registry = lock();
+    let (fd, count) = *registry.by_data.get(&(epoll, data))?;
+    match count {
+        1 => registry.by_fd.get(&(fd, epoll)).copied(),
+        _ => None,
+    }
+}
+
+/// Has an event that was not told be told when there is one: with `EPOLLONESHOT` the kernel tells no other.
+pub(crate) fn arm(epoll: c_int, registration: Registration) {
+    if registration.events & libc::EPOLLONESHOT as u32 != 0 {
+        let mut event = epoll_event {
+            events: registration.events,
+            u64: registration.data,
+        };
+        let operation = libc::EPOLL_CTL_MOD;
+        crate::next::next!(epoll_ctl(epoll, operation, registration.fd, &raw mut event): fn(c_int, c_int, c_int, *mut epoll_event) -> c_int);
+    }
+}
+
+/// A descriptor is closed, or about to be.
+pub(crate) fn closed(fd: c_int) {
+    let Some((word, bit)) = place(fd) else { return };
+    // The child of a `vfork` closes descriptors of its own.
+    if word.load(Relaxed) & bit != 0 && !kernel_tls::borrows_memory() {
+        word.fetch_and(!bit, AcqRel);
+        lock().close(fd);
+    }
+}
+
+/// The same of all descriptors between two numbers, both included.
+pub(crate) fn closed_between(first: u32, last: u32) {
+    let words = KNOWN.iter().zip((0_u32..).step_by(64));
+    for (_, base) in words.filter(|(word, _)| word.load(Relaxed) != 0) {
+        let inside = first.max(base)..=last.min(base + 63);
+        inside.for_each(|fd| closed(fd as c_int));
+    }
+}
+
+fn place(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
+    let fd = usize::try_from(fd).ok()?;
+    Some((KNOWN.get(fd / 64)?, 1 << (fd % 64)))
+}
