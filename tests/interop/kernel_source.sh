@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# The kernel's own test of kernel TLS, from Debian's package of the kernel's source.
+#
+#   kernel_source.sh prepare    downloads the package, once, and keeps what the test needs of it in $XDG_CACHE_HOME/longshore;
+#                               prints where that is. Exits with 77 and one word for what is missing: apt, network, ….
+set -euo pipefail
+
+package=linux-source-7.3 suite=trixie-backports
+selftests=tools/testing/selftests
+wanted=("$selftests/net/tls.c" "$selftests/kselftest_harness.h" "$selftests/kselftest.h" include/uapi/linux/tls.h)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/longshore/kernel_source/$package
+
+lack() {
+    echo "$1"
+    exit 77
+}
+
+prepare() {
+    local program
+    for program in apt-get:apt dpkg-deb:dpkg xz:xz flock:flock; do
+        command -v "${program%:*}" >/dev/null || lack "${program#*:}"
+    done
+    mkdir -p "$cache"
+    exec 9>"$cache/lock"
+    flock 9
+    [[ -e $cache/ready ]] || fetch
+    exec 9>&-
+    echo "$cache/root"
+}
+
+# fetch: of 160 MB some files are kept.
+fetch() {
+    local root=$cache/root
+    rm -rf "$root" "$cache/download"
+    mkdir -p "$root" "$cache/download"
+    index
+    (cd "$cache/download" && apt-get -qq download "$package" >&2) || lack network
+    # Names in the archive begin with that of the package. All of it is read, which takes half a minute.
+    dpkg-deb --fsys-tarfile "$cache/download/${package}"_*.deb | tar --extract --to-stdout "./usr/src/$package.tar.xz" |
+        tar --extract --xz --directory "$root" --strip-components 1 --no-same-owner "${wanted[@]/#/$package/}" || lack files
+    rm -rf "$cache/download" "$cache/apt"
+    touch "$cache/ready"
+}
+
+# An index of that suite's packages, apart from this machine's.
+index() {
+    local keys=/usr/share/keyrings/debian-archive-keyring.gpg apt=$cache/apt
+    [[ -r $keys ]] || lack keyring
+    mkdir -p "$apt"/{etc/apt.conf.d,etc/preferences.d,etc/sources.list.d,state/lists/partial,cache/archives/partial}
+    touch "$apt/state/status"
+    echo "deb [signed-by=$keys] http://deb.debian.org/debian $suite main" >"$apt/etc/sources.list"
+    cat >"$apt/config" <<CONFIG
+Dir "$apt";
+Dir::Etc "etc";
+Dir::State "state";
+Dir::State::status "state/status";
+Dir::Cache "cache";
+Acquire::Languages "none";
+APT::Sandbox::User "$(id -un)";
+CONFIG
+    export APT_CONFIG=$apt/config
+    apt-get -qq update >&2 || lack network
+}
+
+case ${1:-} in
+prepare) prepare ;;
+*)
+    sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
