@@ -124,6 +124,8 @@ pub struct Session {
     deadline: Instant,
     /// What the client takes.
     reader: Reader,
+    /// Bytes that it had acknowledged when it was last looked at for being idle.
+    acknowledged: u64,
     /// Its earliest entry among the [`Deadlines`](super::deadlines::Deadlines).
     pub armed: Option<Instant>,
     stage: Stage,
@@ -167,6 +169,7 @@ impl Session {
             frontend,
             deadline: sh.now + sh.frontend.request_head_time,
             reader: Reader::default(),
+            acknowledged: 0,
             armed: None,
             stage: Stage::Introduction,
             client: Leg::new(client),
@@ -361,7 +364,8 @@ impl Session {
 
     /// What is too late is ended, with a word to the client where there is room for one.
     fn expire(&mut self, sh: &mut Shared<'_>) -> Step {
-        match self.stage {
+        let stage = self.stage;
+        match stage {
             Stage::Request if self.client.inbox.is_empty() => Step::Over,
             Stage::Request => {
                 sh.counters.client_timeouts += 1;
@@ -373,6 +377,10 @@ impl Session {
                 self.give_up(Status::UNAVAILABLE, sh)
             }
             Stage::Connecting => self.server_failed(Failure::ConnectTimeout, sh),
+            Stage::Exchange | Stage::Tunnel if self.client_takes(sh) => {
+                self.deadline = sh.now + sh.frontend.idle_time;
+                Step::Wait
+            }
             Stage::Exchange => self.converse_expired(sh),
             Stage::Tunnel => self.tunnel_expired(sh),
             Stage::Lingering => self.linger_on(sh),
