@@ -35,6 +35,7 @@ mod run;
 mod sandbox;
 mod secret_file;
 mod serve;
+mod service;
 mod signals;
 mod sim_handoff;
 mod size;

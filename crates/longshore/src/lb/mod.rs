@@ -30,7 +30,7 @@ pub mod config;
 pub mod options;
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -39,15 +39,13 @@ pub use balancer::Balancer;
 pub use options::Options;
 
 use crate::attach::{Attached, attach};
-use crate::background::Readiness;
 use crate::control::{Answer, Request, Server as ControlServer, ask};
 use crate::sandbox::Files;
+use crate::service::{Application, Ended, Service};
 use crate::signals::Signals;
 use config::Config;
 use options::{Command, Run, Target};
 
-/// How often signals and the control socket are looked at when it never sleeps.
-const LOOK: Duration = Duration::from_millis(50);
 /// How often the NIC is asked at the end whether it has finished.
 const FINISHED: Duration = Duration::from_millis(10);
 
@@ -99,61 +97,39 @@ fn balance(run: &Run) -> Result<()> {
         remove: control.as_ref().map(ControlServer::directory),
     })?;
     readiness.tell()?;
-    let is_over = serve(
-        &mut balancer,
-        &mut attached,
-        control.as_mut(),
-        &signals,
-        &mut readiness,
-    )?;
+    let mut service = Service {
+        signals: &signals,
+        control: control.as_mut(),
+        readiness: &mut readiness,
+    };
+    let ended = service.run(&mut balancer, &mut attached)?;
     drop(control);
-    if is_over {
+    if ended == Ended::InOrder {
         finish(&balancer, &mut attached, &signals)?;
     }
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
 }
 
-/// Serves until it is told to end. Whether it has come to its end; else it was told twice.
-fn serve(
-    balancer: &mut Balancer,
-    attached: &mut Attached,
-    mut control: Option<&mut ControlServer>,
-    signals: &Signals,
-    readiness: &mut Readiness,
-) -> Result<bool> {
-    let mut looked = Instant::now();
-    let mut slept = false;
-    let mut was_told = false;
-    loop {
-        let now = Instant::now();
-        let mut progress = attached.runtime.poll(now)?;
-        progress |= balancer.poll(now, attached.runtime.stack());
-        if balancer.is_done(now, attached.runtime.stack()) {
-            return Ok(true);
-        }
-        if slept || now.duration_since(looked) >= LOOK {
-            looked = now;
-            readiness.keep_alive(now);
-            if signals.received() {
-                if std::mem::replace(&mut was_told, true) {
-                    return Ok(false);
-                }
-                balancer.stop(now, attached.runtime.stack());
-                progress = true;
-            }
-            if let Some(control) = control.as_deref_mut() {
-                control.poll(|request| control::answer(now, balancer, attached, request));
-            }
-        }
-        slept = false;
-        if !progress {
-            let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
-            fds.extend(control.iter().flat_map(|control| control.fds()));
-            let deadlines = [balancer.poll_timeout(), readiness.poll_timeout()];
-            let deadline = deadlines.into_iter().flatten().min();
-            slept = attached.runtime.wait(now, deadline, &fds)?;
-        }
+impl Application for Balancer {
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> bool {
+        Balancer::poll(self, now, attached.runtime.stack())
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Balancer::poll_timeout(self)
+    }
+
+    fn answer(&mut self, now: Instant, request: Request, attached: &mut Attached) -> Answer {
+        control::answer(now, self, attached, request)
+    }
+
+    fn stop(&mut self, now: Instant, attached: &mut Attached) {
+        Balancer::stop(self, now, attached.runtime.stack());
+    }
+
+    fn is_done(&self, now: Instant, attached: &mut Attached) -> bool {
+        Balancer::is_done(self, now, attached.runtime.stack())
     }
 }
 

@@ -12,7 +12,6 @@ mod tests;
 pub use counters::ServeCounters;
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -21,13 +20,14 @@ use host::TlsRole;
 
 use crate::access_log::AccessLog;
 use crate::attach::{Attached, Wire, attach};
-use crate::background::{Readiness, announce as announce_line};
-use crate::control;
+use crate::background::announce as announce_line;
+use crate::control::{self, Answer, Request};
 use crate::matching::{Matcher, Rule};
 use crate::min_rate::MinRate;
 use crate::psk_file::PskFile;
 use crate::sandbox::Files;
 use crate::secret_file;
+use crate::service::{Application, Service};
 use crate::signals::Signals;
 use crate::store::Store;
 
@@ -38,8 +38,6 @@ use server::{Rules, Server};
 
 /// How often sessions are looked at for those that take too long.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How often signals and the control socket are looked at when it never sleeps.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves until it is told to end.
 ///
@@ -94,56 +92,44 @@ pub fn run(options: &Options) -> Result<()> {
         remove: control.as_ref().map(control::Server::directory),
     })?;
     readiness.tell()?;
-    serve(
-        &mut server,
-        &mut attached,
-        control.as_mut(),
-        &signals,
-        &mut readiness,
-    )?;
+    let mut service = Service {
+        signals: &signals,
+        control: control.as_mut(),
+        readiness: &mut readiness,
+    };
+    let swept = Instant::now();
+    service.run(&mut Serving { server, swept }, &mut attached)?;
 
     drop(control);
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
 }
 
-fn serve(
-    server: &mut Server,
-    attached: &mut Attached,
-    mut control: Option<&mut control::Server>,
-    signals: &Signals,
-    readiness: &mut Readiness,
-) -> Result<()> {
-    let mut swept = Instant::now();
-    let mut looked = swept;
-    let mut slept = false;
-    loop {
-        let now = Instant::now();
-        let mut progress = attached.runtime.poll(now)?;
-        progress |= server.poll(now, attached.runtime.stack());
-        if now.duration_since(swept) >= SWEEP {
-            swept = now;
-            server.sweep(now, attached.runtime.stack());
+/// The server, and when its sessions were looked at last.
+struct Serving {
+    server: Server,
+    swept: Instant,
+}
+
+impl Application for Serving {
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> bool {
+        let stack = attached.runtime.stack();
+        let progress = self.server.poll(now, stack);
+        if now.duration_since(self.swept) >= SWEEP {
+            self.swept = now;
+            self.server.sweep(now, stack);
         }
-        if slept || now.duration_since(looked) >= LOOK {
-            looked = now;
-            readiness.keep_alive(now);
-            if signals.received() {
-                return Ok(());
-            }
-            if let Some(control) = control.as_deref_mut() {
-                control.poll(|request| server.answer(request, attached));
-            }
-        }
-        slept = false;
-        if !progress {
-            let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
-            fds.extend(control.iter().flat_map(|control| control.fds()));
-            let sweep = server.is_busy().then(|| swept + SWEEP);
-            let deadlines = [sweep, server.poll_timeout(), readiness.poll_timeout()];
-            let deadline = deadlines.into_iter().flatten().min();
-            slept = attached.runtime.wait(now, deadline, &fds)?;
-        }
+        progress
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let sweep = self.server.is_busy().then(|| self.swept + SWEEP);
+        let deadlines = [sweep, self.server.poll_timeout()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
+        self.server.answer(request, attached)
     }
 }
 

@@ -6,7 +6,6 @@ mod options;
 mod report;
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,18 +19,16 @@ use l5p::nvme::target::{Config, Limits, Portal, Subsystem};
 use wire::nvme::Nqn;
 
 use crate::attach::{Attached, attach};
-use crate::background::Readiness;
-use crate::control;
+use crate::control::{self, Answer, Request};
 use crate::nvme::driver::nvme_offload;
 use crate::sandbox::Files;
 use crate::secret_file;
+use crate::service::{Application, Service};
 use crate::signals::Signals;
 
 pub use options::{EXAMPLES, Target};
 pub use report::TargetCounters;
 
-/// How often signals and the control socket are looked at when it never sleeps.
-const LOOK: Duration = Duration::from_millis(50);
 /// How often files are looked at whether they have grown.
 const REFRESH: Duration = Duration::from_secs(1);
 /// How long commands in flight are waited for at the end, and connections after that.
@@ -87,14 +84,15 @@ pub fn run(options: &Target) -> Result<()> {
     })?;
     crate::background::announce(format_args!("{}", announcement.trim_end()));
     readiness.tell()?;
-    serve(
-        &mut target,
-        &mut attached,
-        control.as_mut(),
-        &signals,
-        &mut readiness,
-    )?;
-    drain(&mut target, &mut attached)?;
+    let mut service = Service {
+        signals: &signals,
+        control: control.as_mut(),
+        readiness: &mut readiness,
+    };
+    let refreshed = Instant::now();
+    let mut serving = Serving { target, refreshed };
+    service.run(&mut serving, &mut attached)?;
+    drain(&mut serving, &mut attached)?;
 
     drop(control);
     attached.runtime.shutdown(Instant::now())?;
@@ -150,84 +148,70 @@ fn config(options: &Target, subsystems: Vec<Subsystem>) -> Config {
     }
 }
 
-fn serve(
-    target: &mut glue::Target,
-    attached: &mut Attached,
-    mut control: Option<&mut control::Server>,
-    signals: &Signals,
-    readiness: &mut Readiness,
-) -> Result<()> {
-    let mut looked = Instant::now();
-    let mut refreshed = looked;
-    let mut slept = false;
-    loop {
-        let now = Instant::now();
-        let progress = turn(now, target, attached)?;
-        if now.duration_since(refreshed) >= REFRESH {
-            refreshed = now;
-            target.refresh();
-        }
-        if slept || now.duration_since(looked) >= LOOK {
-            looked = now;
-            readiness.keep_alive(now);
-            if signals.received() {
-                return Ok(());
-            }
-            if let Some(control) = control.as_deref_mut() {
-                control.poll(|request| report::answer(request, target, attached));
-            }
-        }
-        slept = false;
-        if !progress {
-            let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
-            fds.extend(control.iter().flat_map(|control| control.fds()));
-            let deadlines = [target.poll_timeout(), readiness.poll_timeout()];
-            let deadlines = deadlines.into_iter().flatten();
-            let deadline = deadlines.fold(refreshed + REFRESH, Instant::min);
-            slept = attached.runtime.wait(now, Some(deadline), &fds)?;
-        }
-    }
+/// The target, and when its files were looked at last.
+struct Serving {
+    target: glue::Target,
+    refreshed: Instant,
 }
 
-/// Does what there is to do. Whether that was anything.
-fn turn(now: Instant, target: &mut glue::Target, attached: &mut Attached) -> Result<bool> {
-    let runtime = &mut attached.runtime;
-    let mut progress = runtime.poll(now)?;
-    while let Some(event) = runtime.stack().poll_event() {
-        progress = true;
-        target.handle_event(now, runtime.stack(), &event);
+impl Application for Serving {
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> bool {
+        let stack = attached.runtime.stack();
+        let mut progress = false;
+        while let Some(event) = stack.poll_event() {
+            progress = true;
+            self.target.handle_event(now, stack, &event);
+        }
+        if now.duration_since(self.refreshed) >= REFRESH {
+            self.refreshed = now;
+            self.target.refresh();
+        }
+        progress | self.target.poll(now, stack)
     }
-    progress |= target.poll(now, runtime.stack());
-    Ok(progress)
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let refresh = self.refreshed + REFRESH;
+        Some(
+            self.target
+                .poll_timeout()
+                .map_or(refresh, |at| at.min(refresh)),
+        )
+    }
+
+    fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
+        report::answer(request, &mut self.target, attached)
+    }
 }
 
 /// Finishes what hosts wait for, closes their connections, and makes durable what was written.
-fn drain(target: &mut glue::Target, attached: &mut Attached) -> Result<()> {
-    target.close_listeners(attached.runtime.stack());
-    run_until(target, attached, |target, _| target.is_idle())?;
-    target.close_all(Instant::now(), attached.runtime.stack());
-    run_until(target, attached, |target, attached| {
+fn drain(serving: &mut Serving, attached: &mut Attached) -> Result<()> {
+    serving.target.close_listeners(attached.runtime.stack());
+    run_until(serving, attached, |target, _| target.is_idle())?;
+    serving
+        .target
+        .close_all(Instant::now(), attached.runtime.stack());
+    run_until(serving, attached, |target, attached| {
         target.is_idle() && attached.runtime.stack().sockets().next().is_none()
     })?;
-    target
-        .sync()
-        .context("what was written last is not all durable")
+    let synced = serving.target.sync();
+    synced.context("what was written last is not all durable")
 }
 
 fn run_until(
-    target: &mut glue::Target,
+    serving: &mut Serving,
     attached: &mut Attached,
     done: impl Fn(&glue::Target, &mut Attached) -> bool,
 ) -> Result<()> {
     let end = Instant::now() + DRAIN;
     loop {
         let now = Instant::now();
-        let progress = turn(now, target, attached)?;
-        if done(target, attached) || now >= end {
+        let mut progress = attached.runtime.poll(now)?;
+        progress |= serving.poll(now, attached);
+        if done(&serving.target, attached) || now >= end {
             return Ok(());
         }
         if !progress {
-            let deadline = target.poll_timeout().map_or(end, |at| at.min(end));
+            let deadline = serving.poll_timeout().map_or(end, |at| at.min(end));
             attached.runtime.wait(now, Some(deadline), &[])?;
         }
     }

@@ -1,0 +1,100 @@
+//! The loop of a service: its application, signals, its control socket, and the service manager that wants to hear that it does not hang.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::attach::Attached;
+use crate::background::Readiness;
+use crate::control::{self, Answer, Request};
+use crate::signals::Signals;
+
+/// How often signals and the control socket are looked at when it never sleeps.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a service does for its clients.
+pub trait Application {
+    /// Does what there is to do now. Whether that was anything.
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> bool;
+
+    /// When to poll it again if nothing happens before.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Answers on the control socket.
+    fn answer(&mut self, now: Instant, request: Request, attached: &mut Attached) -> Answer;
+
+    /// It is to end, in good order if that takes a while.
+    fn stop(&mut self, _now: Instant, _attached: &mut Attached) {}
+
+    /// Whether it has ended, after [`stop`](Self::stop).
+    fn is_done(&self, _now: Instant, _attached: &mut Attached) -> bool {
+        true
+    }
+}
+
+/// How a service came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// In good order.
+    InOrder,
+    /// It was told twice.
+    AtOnce,
+}
+
+/// What a service listens to beside the network.
+#[derive(Debug)]
+pub struct Service<'a> {
+    /// Asks to end.
+    pub signals: &'a Signals,
+    /// The control socket, if it has one.
+    pub control: Option<&'a mut control::Server>,
+    /// Who waits for it.
+    pub readiness: &'a mut Readiness,
+}
+
+impl Service<'_> {
+    /// Runs an application until it is told to end.
+    ///
+    /// # Errors
+    /// The interface goes away.
+    pub fn run(
+        &mut self,
+        application: &mut impl Application,
+        attached: &mut Attached,
+    ) -> Result<Ended> {
+        let mut looked = Instant::now();
+        let mut slept = false;
+        let mut was_told = false;
+        loop {
+            let now = Instant::now();
+            let mut progress = attached.runtime.poll(now)?;
+            progress |= application.poll(now, attached);
+            if was_told && application.is_done(now, attached) {
+                return Ok(Ended::InOrder);
+            }
+            if slept || now.duration_since(looked) >= LOOK {
+                looked = now;
+                self.readiness.keep_alive(now);
+                if self.signals.received() {
+                    if std::mem::replace(&mut was_told, true) {
+                        return Ok(Ended::AtOnce);
+                    }
+                    application.stop(now, attached);
+                    progress = true;
+                }
+                if let Some(control) = self.control.as_deref_mut() {
+                    control.poll(|request| application.answer(now, request, attached));
+                }
+            }
+            slept = false;
+            if !progress {
+                let mut fds: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
+                fds.extend(self.control.iter().flat_map(|control| control.fds()));
+                let deadlines = [application.poll_timeout(), self.readiness.poll_timeout()];
+                let deadline = deadlines.into_iter().flatten().min();
+                slept = attached.runtime.wait(now, deadline, &fds)?;
+            }
+        }
+    }
+}
