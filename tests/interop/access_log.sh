@@ -1,4 +1,4 @@
-# The access log of `longshore serve`: what curl asked for, what was refused, what was given up, in both formats.
+# The access logs of `longshore serve` and `longshore lb`: what curl asked for, what was refused, what was given up, in both formats.
 . "$(dirname "$0")/harness.sh"
 needs curl ip python3
 
@@ -65,3 +65,66 @@ refuses() {
     [[ $why == *'/none/log can'*'--access-log'* ]]
 }
 try 'a file that can not be written is told' refuses
+
+# ---- lb, whose NIC would take connections over that are not logged ------------------------------------------------
+if ! command -v nginx >/dev/null; then
+    skip 'lb: each request is logged' 'no nginx'
+    exit
+fi
+chmod -R a+rX "$scratch"
+cat >"$scratch/nginx.conf" <<END
+daemon off; worker_processes 1; pid $scratch/nginx.pid; error_log $scratch/nginx-error.log;
+$([[ $(id -u) -ne 0 ]] || echo 'user root;')
+events { worker_connections 256; }
+http { access_log off; $(temporary_paths nginx)
+server { listen $linux4:8081; root $scratch/root; location = /health { return 204; } } }
+END
+start nginx.log nginx -e "$scratch/nginx-error.log" -c "$scratch/nginx.conf"
+eventually listens "$linux4" 8081
+cat >"$scratch/lb.toml" <<END
+[frontends.web]
+listen = ["$ours4:80"]
+pool = "app"
+splice = "after-first-request"
+routes = [{ host = "nobody.test", pool = "nobody" }]
+[pools.app]
+backends = ["$linux4:8081"]
+health = { path = "/health", status = [204], interval = "1s" }
+[pools.nobody]
+backends = ["$linux4:8999"]
+END
+rm -f "$scratch/log"
+start lb.log "$LONGSHORE" lb --config "$scratch/lb.toml" "${our_addresses[@]}" --accel splice --access-log "$scratch/log" --access-log-format json
+lb=$started
+eventually listens "$ours4" 80
+answers() { [[ $(curl -s -o /dev/null -w '%{http_code}' --max-time 10 "http://$ours4/page") == 200 ]]; }
+eventually answers
+for _ in 1 2 3; do pages+=(-o /dev/null "http://$ours4/page"); done
+curl -s --max-time 30 --user-agent three "${pages[@]}"
+curl -s --max-time 30 --user-agent once -H 'Connection: close' -o "$scratch/got" "http://$ours4/large"
+curl -s --max-time 30 --user-agent nobody -H 'Host: nobody.test' -o /dev/null "http://$ours4/page"
+printf 'GET /none\r\n\r\n' >"/dev/tcp/$ours4/80"
+curl -s --max-time 30 --user-agent gives-up "http://$ours4/large" | head -c 1000 >/dev/null
+try 'lb: a response that was given up' comes 'gives-up'
+stop "$lb"
+each_request_of_lb() {
+    why=$(python3 - "$scratch/log" "$linux4" 2>&1 <<'END'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+of = lambda agent: [line for line in lines if line["user_agent"] == agent]
+via = {"frontend": "web", "pool": "app", "backend": sys.argv[2] + ":8081"}
+assert len(of("three")) == 3, lines
+for line in of("three"):
+    assert line["request"] == "GET /page HTTP/1.1" and line["status"] == 200 and line["bytes"] == 5000 and not line["aborted"], line
+    assert via.items() <= line.items() and line["client"].startswith(sys.argv[2] + ":"), line
+[once] = of("once")
+assert once["status"] == 200 and once["bytes"] == 33554432 and not once["aborted"] and via.items() <= once.items(), once
+[nobody] = of("nobody")
+assert nobody["status"] in (502, 503) and nobody["backend"] is None and nobody["bytes"] > 0, nobody
+[given_up] = of("gives-up")
+assert given_up["aborted"] and given_up["bytes"] < 33554432, given_up
+assert [line["status"] for line in lines if line["request"] == "GET /none"] == [400], lines
+END
+    )
+}
+try 'lb: each request is logged, with its backend' each_request_of_lb

@@ -66,7 +66,7 @@ pub struct Entry<'a> {
     pub client: SocketAddr,
     /// What.
     pub noted: &'a Noted,
-    /// The response's status.
+    /// The response's status; 0 if none was begun.
     pub status: u16,
     /// Bytes of the response's content that were queued.
     pub bytes: u64,
@@ -74,6 +74,19 @@ pub struct Entry<'a> {
     pub is_aborted: bool,
     /// The version of TLS, and who encrypts; nothing without TLS, or when the connection has gone.
     pub tls: Option<Tls>,
+    /// Through which parts of a load balancer it went.
+    pub via: Option<Via<'a>>,
+}
+
+/// Parts of a load balancer.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Via<'a> {
+    /// Where the client came in.
+    pub frontend: &'a str,
+    /// Whose backend responded; nothing if none did.
+    pub pool: Option<&'a str>,
+    /// That backend.
+    pub backend: Option<SocketAddr>,
 }
 
 /// Of the connection's TLS session.
@@ -223,7 +236,10 @@ fn json(out: &mut Vec<u8>, entry: &Entry<'_>) {
         aborted: bool,
         referer: Cow<'a, str>,
         user_agent: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         tls: Option<Tls>,
+        #[serde(flatten)]
+        via: Option<Via<'a>>,
     }
     const TIME: &[BorrowedFormatItem<'_>] =
         format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
@@ -239,6 +255,7 @@ fn json(out: &mut Vec<u8>, entry: &Entry<'_>) {
         referer: String::from_utf8_lossy(entry.noted.referer()),
         user_agent: String::from_utf8_lossy(entry.noted.user_agent()),
         tls: entry.tls,
+        via: entry.via,
     };
     let _ = serde_json::to_writer(&mut *out, &line);
     out.push(b'\n');
@@ -268,6 +285,7 @@ mod tests {
                 tx: "device",
                 rx: "sw",
             }),
+            via: None,
         }
     }
 

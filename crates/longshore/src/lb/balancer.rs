@@ -17,6 +17,7 @@ use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
 use super::session::{Fate, Session, Shared};
 use super::sessions::Sessions;
+use crate::access_log::AccessLog;
 use crate::admission::Admission;
 use crate::matching::Matcher;
 
@@ -93,6 +94,7 @@ impl Balancer {
                 woken: VecDeque::new(),
                 splices: Vec::new(),
                 can_splice,
+                access_log: None,
                 admission: Admission::default(),
                 ends: None,
             },
@@ -105,6 +107,11 @@ impl Balancer {
         };
         balancer.check(now, stack, None);
         Ok(balancer)
+    }
+
+    /// Has each request logged.
+    pub fn set_access_log(&mut self, log: AccessLog) {
+        self.parts.access_log = Some(log);
     }
 
     /// Does what the events and the clock ask for. Whether there was anything.
@@ -153,10 +160,12 @@ impl Balancer {
             .iter()
             .flat_map(|pool| &pool.servers)
             .any(|server| server.idle() > 0);
+        let log = self.parts.access_log.as_ref();
+        let has_lines = log.is_some_and(AccessLog::is_waiting);
         [
             self.deadlines.next(),
             self.checker.poll_timeout(),
-            has_idle.then_some(self.swept + SWEEP),
+            (has_idle || has_lines).then_some(self.swept + SWEEP),
             self.parts.ends,
             self.parts.admission.poll_timeout(),
             // Who has had a turn goes on at once.
@@ -268,6 +277,9 @@ impl Balancer {
         }
         if now.duration_since(self.swept) >= SWEEP {
             self.swept = now;
+            if let Some(log) = &mut self.parts.access_log {
+                log.flush();
+            }
             for pool in &mut self.parts.pools {
                 let Some(unused_since) = now.checked_sub(pool.config.idle_time) else {
                     continue;

@@ -38,6 +38,7 @@ use anyhow::{Result, bail};
 pub use balancer::Balancer;
 pub use options::Options;
 
+use crate::access_log::AccessLog;
 use crate::attach::{Attached, attach};
 use crate::control::{Answer, Request, Server as ControlServer, ask};
 use crate::sandbox::Files;
@@ -86,12 +87,16 @@ fn balance(run: &Run) -> Result<()> {
         .as_deref()
         .map(ControlServer::bind)
         .transpose()?;
+    let access_log = AccessLog::open(&run.access_log)?;
     let mut attached = attach(&run.wire, &run.connections)?;
     announce(&config, &attached);
     let can_splice = run.connections.accel.splice;
     let offload = run.wire.offload.into();
     let stack = attached.runtime.stack();
     let mut balancer = Balancer::start(Instant::now(), config, stack, can_splice, offload)?;
+    if let Some(log) = access_log {
+        balancer.set_access_log(log);
+    }
     run.account.enter(Files {
         read: None,
         remove: control.as_ref().map(ControlServer::directory),

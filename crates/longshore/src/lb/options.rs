@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 
+use crate::access_log::Logging;
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
 use crate::sandbox::Account;
@@ -27,6 +28,9 @@ pub struct Run {
     /// Control socket, for `longshore stat`, `longshore ss` and `longshore lb drain`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Where requests are logged.
+    #[command(flatten)]
+    pub access_log: Logging,
     /// As whom to go on.
     #[command(flatten)]
     pub account: Account,

@@ -11,6 +11,7 @@ use super::counters::FrontendCounters;
 use super::keys::{Roles, SessionKey};
 use super::pool::Pool;
 use super::session::Shared;
+use crate::access_log::AccessLog;
 use crate::admission::Admission;
 use crate::matching::Matcher;
 
@@ -24,6 +25,8 @@ pub(super) struct Parts {
     pub(super) woken: VecDeque<SessionKey>,
     pub(super) splices: Vec<Option<(SpliceHandle, SessionKey)>>,
     pub(super) can_splice: bool,
+    /// Where requests are logged.
+    pub(super) access_log: Option<AccessLog>,
     /// What is taken on while memory is short.
     pub(super) admission: Admission,
     /// When to end what is still open, once it is told to stop.
@@ -46,6 +49,7 @@ impl Parts {
             frontend: &frontend.config,
             matcher: frontend.matcher.as_ref(),
             counters: &mut frontend.counters,
+            access_log: self.access_log.as_mut(),
             roles: &mut self.roles,
             woken: &mut self.woken,
             splices: &mut self.splices,

@@ -7,7 +7,7 @@ use host::SpliceRefused;
 /// The reason, of a response or of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unspliced {
-    /// `splice = "never"`, or `match`.
+    /// `splice = "never"`, `match`, or `--access-log` of a connection that goes on.
     Config,
     /// The client may send another request.
     KeepAlive,
@@ -50,7 +50,7 @@ pub enum Unspliced {
 impl fmt::Display for Unspliced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Unspliced::Config => "the frontend has splice = \"never\" or match",
+            Unspliced::Config => "the frontend has splice = \"never\" or match, or the next requests are to be logged",
             Unspliced::KeepAlive => {
                 "the client may send another request: it did not ask for `Connection: close`"
             }

@@ -41,7 +41,7 @@ counters! {
         memory_shortages,
         /// Clients that took too long for the handshake of TLS, or to close.
         client_timeouts,
-        /// Clients given up because they took nothing for `--send-timeout`; if that is 0, because they answered no retransmission.
+        /// Clients given up for taking nothing within `--send-timeout`, or answering no retransmission.
         send_timeouts,
         /// Clients reset because they took less than `--min-rate`.
         slow_readers,

@@ -377,6 +377,7 @@ impl Session {
             bytes: self.outgoing.queued.saturating_sub(logged.head_bytes),
             is_aborted,
             tls: info.and_then(|info| info.tls).map(access_log::Tls::from),
+            via: None,
         });
     }
 

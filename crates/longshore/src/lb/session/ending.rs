@@ -42,6 +42,7 @@ impl Session {
         sh: &mut Shared<'_>,
     ) -> Step {
         sh.counters.responded(status.0);
+        self.log_answer(status.0, sh);
         self.deadline = sh.now + sh.frontend.idle_time;
         self.stage = Stage::Refusing { keep_alive };
         Step::Again

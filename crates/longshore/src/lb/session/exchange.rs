@@ -272,6 +272,7 @@ impl Session {
     /// The response is with the client: what becomes of both connections.
     fn responded(&mut self, sh: &mut Shared<'_>) -> Step {
         self.was_served = true;
+        self.log(false, sh);
         let exchange = &self.exchange;
         let is_whole = exchange.is_sent;
         let client_keeps = exchange.client_keeps && is_whole && !sh.is_stopping;

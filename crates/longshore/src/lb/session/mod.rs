@@ -12,6 +12,7 @@
 mod attempt;
 mod ending;
 mod exchange;
+mod log;
 mod reader;
 mod request;
 mod response;
@@ -31,12 +32,14 @@ use super::leg::{Filled, Leg};
 use super::pool::Pool;
 use super::proxy_protocol::{self, Endpoints, Parsed};
 use super::queue::Ticket;
+use crate::access_log::AccessLog;
 use crate::http::Status;
 use crate::matching::Matcher;
 use crate::min_rate::Reader;
 
 use attempt::Failure;
 use exchange::Exchange;
+use log::Logged;
 
 /// Bytes that one session relays before others have their turn.
 const TURN_BYTES: u64 = 1 << 20;
@@ -55,6 +58,8 @@ pub struct Shared<'a> {
     pub matcher: Option<&'a Arc<Matcher>>,
     /// What the frontend counts.
     pub counters: &'a mut FrontendCounters,
+    /// Where requests are logged.
+    pub access_log: Option<&'a mut AccessLog>,
     /// Whose each socket is.
     pub roles: &'a mut Roles,
     /// Sessions that waited for a server and may try again.
@@ -124,6 +129,8 @@ pub struct Session {
     deadline: Instant,
     /// What the client takes.
     reader: Reader,
+    /// What the access log is to tell, if there is one.
+    logged: Option<Box<Logged>>,
     /// Bytes that it had acknowledged when it was last looked at for being idle.
     acknowledged: u64,
     /// Its earliest entry among the [`Deadlines`](super::deadlines::Deadlines).
@@ -169,6 +176,7 @@ impl Session {
             frontend,
             deadline: sh.now + sh.frontend.request_head_time,
             reader: Reader::default(),
+            logged: sh.access_log.as_ref().map(|_| Logged::new(sh.now)),
             acknowledged: 0,
             armed: None,
             stage: Stage::Introduction,
@@ -312,6 +320,7 @@ impl Session {
 
     fn end(&mut self, step: Step, sh: &mut Shared<'_>) -> Fate {
         self.leave_queue(sh);
+        self.log(step == Step::Abort, sh);
         if let Stage::Spliced(handle) = self.stage {
             sh.splices[handle.index()] = None;
         }

@@ -53,6 +53,7 @@ impl Session {
 
     fn handle_request(&mut self, start: usize, end: usize, sh: &mut Shared<'_>) -> Step {
         sh.counters.requests += 1;
+        self.log_request(start..end, sh);
         match self.understand(start, end, sh) {
             // The reserves serve those who have taken a response.
             Ok(()) if sh.sheds && !(self.was_served && self.has_all(sh)) => {

@@ -68,6 +68,9 @@ impl Session {
         exchange.response_pending -= sent;
         sh.counters.bytes_out += sent as u64;
         let key = upstream.key;
+        if let Some(logged) = &mut self.logged {
+            logged.add(sent as u64);
+        }
         sh.pools[key.pool].servers[key.server].counters.bytes_in += sent as u64;
         if sent > 0 {
             self.deadline = sh.now + sh.frontend.idle_time;
@@ -191,6 +194,7 @@ impl Session {
         let (status, is_tunnel, framing) = (response.status, response.is_tunnel, response.framing);
         let is_raw = sh.can_splice && !is_tunnel && self.may_splice_response(framing, sh);
         self.splicing.is_response = is_raw;
+        self.log_response(status);
         self.count_server(sh, |counters| counters.responded(status));
         self.deadline = sh.now + sh.frontend.idle_time;
         (is_tunnel || is_raw).then_some(Pulled::Tunnel)

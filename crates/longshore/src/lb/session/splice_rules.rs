@@ -64,6 +64,8 @@ impl Session {
             && !self.splicing.was_refused
             && !self.client.at_end;
         let why_not = match (server_keeps, self.client.inbox.is_empty()) {
+            // The NIC would not tell of the requests.
+            _ if self.logged.is_some() => Some(Unspliced::Config),
             (false, _) => Some(Unspliced::BackendClose),
             (true, false) => Some(Unspliced::ClientData),
             (true, true) => None,

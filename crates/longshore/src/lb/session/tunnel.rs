@@ -94,6 +94,9 @@ impl Session {
         let counters = &mut sh.pools[key.pool].servers[key.server].counters;
         counters.bytes_out += there.bytes;
         counters.bytes_in += back.bytes;
+        if let Some(logged) = &mut self.logged {
+            logged.add(back.bytes);
+        }
         self.splicing.client_reads = self.splicing.client_reads.saturating_add(there.reads);
         self.splicing.bytes += there.bytes + back.bytes;
         if there.bytes + back.bytes > 0 {
@@ -131,12 +134,16 @@ impl Session {
         };
         sh.counters.bytes_out += back.bytes;
         self.count_server(sh, |counters| counters.bytes_in += back.bytes);
+        if let Some(logged) = &mut self.logged {
+            logged.add(back.bytes);
+        }
         self.splicing.bytes += back.bytes;
         if back.bytes > 0 {
             self.deadline = sh.now + self.patience(sh);
         }
         if self.client.is_shut {
             self.count_unspliced_tunnel(sh);
+            self.log(false, sh);
             self.drop_server(true, sh);
             return self.finish(sh);
         }
@@ -261,6 +268,9 @@ impl Session {
         counters.spliced_bytes_out += report.bytes[1];
         counters.spliced_packets_in += report.packets[0];
         counters.spliced_packets_out += report.packets[1];
+        if let Some(logged) = &mut self.logged {
+            logged.add(report.bytes[1]);
+        }
         match report.reason {
             SpliceEnd::Finished => Step::Over,
             SpliceEnd::Idle => self.tunnel_expired(sh),
