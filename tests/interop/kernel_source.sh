@@ -34,7 +34,7 @@ fetch() {
     rm -rf "$root" "$cache/download"
     mkdir -p "$root" "$cache/download"
     index
-    (cd "$cache/download" && apt-get -qq download "$package" >&2) || lack network
+    (cd "$cache/download" && timeout 300 apt-get -qq download "$package" >&2) || lack network
     # Names in the archive begin with that of the package. All of it is read, which takes half a minute.
     dpkg-deb --fsys-tarfile "$cache/download/${package}"_*.deb | tar --extract --to-stdout "./usr/src/$package.tar.xz" |
         tar --extract --xz --directory "$root" --strip-components 1 --no-same-owner "${wanted[@]/#/$package/}" || lack files
@@ -59,7 +59,8 @@ Acquire::Languages "none";
 APT::Sandbox::User "$(id -un)";
 CONFIG
     export APT_CONFIG=$apt/config
-    apt-get -qq update >&2 || lack network
+    timeout 120 apt-get -qq update >&2 || lack network
+    apt-cache show "$package" >/dev/null 2>&1 || lack "$package"
 }
 
 case ${1:-} in

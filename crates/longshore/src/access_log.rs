@@ -5,16 +5,17 @@
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use host::TlsInfo;
 use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
@@ -138,9 +139,12 @@ impl AccessLog {
         let file =
             file.with_context(|| format!("{} can't be written; see --access-log", path.display()))?;
         Ok(Some(AccessLog {
+            waiting: match has_torn_line(path) {
+                true => b"\n".to_vec(),
+                false => Vec::new(),
+            },
             file,
             format: options.access_log_format,
-            waiting: Vec::new(),
             lost: 0,
         }))
     }
@@ -190,7 +194,24 @@ impl AccessLog {
 impl Drop for AccessLog {
     fn drop(&mut self) {
         self.flush();
+        if !self.waiting.is_empty() {
+            let bytes = self.waiting.len();
+            tracing::warn!("--access-log: the last {bytes} bytes are lost");
+        }
     }
+}
+
+/// Whether the file's last line has no end: a disk was full.
+fn has_torn_line(path: &Path) -> bool {
+    let Ok(metadata) = std::fs::metadata(path) else {
+        return false;
+    };
+    if !metadata.is_file() || metadata.len() == 0 {
+        return false;
+    }
+    let mut last = [b'\n'];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut last, metadata.len() - 1));
+    read.is_ok() && last != [b'\n']
 }
 
 /// `client - - [time] "line" status bytes "referer" "user agent"`.
@@ -257,8 +278,31 @@ fn json(out: &mut Vec<u8>, entry: &Entry<'_>) {
         tls: entry.tls,
         via: entry.via,
     };
-    let _ = serde_json::to_writer(&mut *out, &line);
+    let _ = line.serialize(&mut Serializer::with_formatter(&mut *out, Ascii));
     out.push(b'\n');
+}
+
+/// JSON of printable ASCII alone: a terminal that shows the log takes nothing in it for a command.
+struct Ascii;
+
+impl Formatter for Ascii {
+    fn write_string_fragment<W>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()>
+    where
+        W: ?Sized + Write,
+    {
+        let mut units = [0; 2];
+        for character in fragment.chars() {
+            match character {
+                ' '..='~' => writer.write_all(&[character as u8])?,
+                _ => {
+                    for unit in character.encode_utf16(&mut units) {
+                        write!(writer, "\\u{unit:04x}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -326,6 +370,45 @@ mod tests {
             "tls": { "version": "TLSv1.3", "tx": "device", "rx": "sw" },
         });
         assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn json_has_no_byte_that_a_terminal_obeys() {
+        let text = line(
+            json,
+            "GET /\u{9b}2J\u{7f}\u{1f600}é\x1b HTTP/1.1\r\n\r\n".as_bytes(),
+        );
+        assert!(
+            text.trim_end()
+                .bytes()
+                .all(|byte| (b' '..=b'~').contains(&byte)),
+            "{text}"
+        );
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            value["request"],
+            "GET /\u{9b}2J\u{7f}\u{1f600}é\x1b HTTP/1.1"
+        );
+    }
+
+    #[test]
+    fn a_line_that_a_full_disk_has_cut_is_ended() {
+        let path =
+            std::env::temp_dir().join(format!("longshore-access-log-{}", std::process::id()));
+        std::fs::write(&path, "GET /cut").unwrap();
+        let options = Logging {
+            access_log: Some(path.clone()),
+            access_log_format: Format::Combined,
+        };
+        for _ in 0..2 {
+            let mut log = AccessLog::open(&options).unwrap().unwrap();
+            log.log(&entry(&noted(b"GET / HTTP/1.1\r\n\r\n")));
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!(lines[0], "GET /cut");
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use super::find_head::MAX_EMPTY;
 
+/// Bytes of the line, and of each field, that are kept at most.
+const MOST: [usize; 2] = [8192, 1024];
+
 /// The first line of a head, and two of its fields. Its memory is used again for the next request.
 #[derive(Clone, Debug, Default)]
 pub struct Noted {
@@ -19,8 +22,9 @@ impl Noted {
         let mut lines = head
             .split(|&byte| byte == b'\n')
             .map(<[u8]>::trim_ascii_end);
+        let line = lines.next().unwrap_or_default();
         self.text
-            .extend_from_slice(lines.next().unwrap_or_default());
+            .extend_from_slice(&line[..line.len().min(MOST[0])]);
         self.ends[0] = self.text.len();
         let fields = lines.filter_map(|line| {
             let colon = line.iter().position(|&byte| byte == b':')?;
@@ -29,7 +33,7 @@ impl Noted {
         let value = |name: &str| {
             let mut fields = fields.clone();
             let found = fields.find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()));
-            found.map_or(&[][..], |(_, value)| value)
+            found.map_or(&[][..], |(_, value)| &value[..value.len().min(MOST[1])])
         };
         self.text.extend_from_slice(value("referer"));
         self.ends[1] = self.text.len();
@@ -71,6 +75,14 @@ mod tests {
             b"GET /a%20b HTTP/1.1\r\nHost: x\r\nuser-AGENT: curl/8 (x) \r\nReferer:http://b/\r\n\r\n";
         let expected: [&[u8]; 3] = [b"GET /a%20b HTTP/1.1", b"http://b/", b"curl/8 (x)"];
         assert_eq!(noted(head), expected);
+    }
+
+    #[test]
+    fn what_is_long_is_cut() {
+        let long = "x".repeat(20_000);
+        let head = format!("GET /{long} HTTP/1.1\r\nReferer: {long}\r\nUser-Agent: {long}\r\n\r\n");
+        let lens = noted(head.as_bytes()).map(|text| text.len());
+        assert_eq!(lens, [8192, 1024, 1024]);
     }
 
     #[test]
