@@ -29,15 +29,15 @@ struct Registry {
     epolls: BTreeSet<c_int>,
     /// By descriptor and `epoll`.
     by_fd: BTreeMap<(c_int, c_int), Registration>,
-    /// By `epoll` and data: the descriptor that was put there last, and how many are there.
-    by_data: BTreeMap<(c_int, u64), (c_int, usize)>,
+    /// By `epoll`, data and descriptor.
+    by_data: BTreeSet<(c_int, u64, c_int)>,
 }
 
 const NOTHING: Registry = Registry {
     process: 0,
     epolls: BTreeSet::new(),
     by_fd: BTreeMap::new(),
-    by_data: BTreeMap::new(),
+    by_data: BTreeSet::new(),
 };
 
 static REGISTRY: ForkLock<Registry> = ForkLock::new(NOTHING);
@@ -59,21 +59,12 @@ impl Registry {
         self.remove(epoll, new.fd);
         self.epolls.insert(epoll);
         self.by_fd.insert((new.fd, epoll), new);
-        let (fd, count) = self.by_data.entry((epoll, new.data)).or_insert((new.fd, 0));
-        *fd = new.fd;
-        *count += 1;
+        self.by_data.insert((epoll, new.data, new.fd));
     }
 
     fn remove(&mut self, epoll: c_int, fd: c_int) {
-        let Some(old) = self.by_fd.remove(&(fd, epoll)) else {
-            return;
-        };
-        let key = (epoll, old.data);
-        if let Some((_, count)) = self.by_data.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_data.remove(&key);
-            }
+        if let Some(old) = self.by_fd.remove(&(fd, epoll)) {
+            self.by_data.remove(&(epoll, old.data, fd));
         }
     }
 
@@ -117,12 +108,13 @@ fn note(epoll: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
     }
 }
 
-/// Whose events come with this data; `None` if that is unknown, or those of several.
+/// Whose events come with this data; `None` if that is unknown, or if several descriptors' do: which of them an event is of can't be told.
 pub(crate) fn registration(epoll: c_int, data: u64) -> Option<Registration> {
     let registry = lock();
-    let (fd, count) = *registry.by_data.get(&(epoll, data))?;
-    match count {
-        1 => registry.by_fd.get(&(fd, epoll)).copied(),
+    let all = (epoll, data, 0)..=(epoll, data, c_int::MAX);
+    let mut with_it = registry.by_data.range(all);
+    match (with_it.next(), with_it.next()) {
+        (Some(&(_, _, fd)), None) => registry.by_fd.get(&(fd, epoll)).copied(),
         _ => None,
     }
 }

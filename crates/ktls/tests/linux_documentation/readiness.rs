@@ -10,6 +10,7 @@ cases! {
     "select and pselect tell of whole records, and leave the sets of others as they are": by_select,
     "epoll tells of whole records, whatever its triggers": by_epoll,
     "epoll with data that is not the descriptor": by_data,
+    "epoll with data that several descriptors have": by_shared_data,
     "a descriptor that was closed does not stand for the next one": closed_and_opened,
     "the end is told behind a part of a record": ended,
     "waiting ends when its time is over": as_long_as_it_says,
@@ -216,6 +217,42 @@ fn by_data() {
     assert!(epoll.wait(NOT).is_empty());
     other.put(&record[20..]);
     assert_eq!(epoll.wait(SOON), [3 << 40]);
+}
+
+fn by_shared_data() {
+    let record = record();
+    // The latter gets other data, or is closed, and its number is another socket's.
+    for closes in [false, true] {
+        let (plain, first, second, epoll) =
+            (Pair::plain(), receiver(), receiver(), Epoll::new());
+        epoll.add(plain.b(), 0, 7);
+        epoll.add(first.b(), 0, 7);
+        let tls = if closes {
+            // SAFETY: two numbers.
+            assert_eq!(unsafe { libc::dup2(second.b(), first.b()) }, first.b());
+            epoll.add(first.b(), 0, 9);
+            &second
+        } else {
+            epoll.control(libc::EPOLL_CTL_MOD, first.b(), 0, 9);
+            &first
+        };
+        plain.put(b"x");
+        assert_eq!(epoll.wait(SOON), [7], "{closes}");
+        plain.wire();
+        tls.put(&record[..20]);
+        assert!(epoll.wait(NOT).is_empty());
+        tls.put(&record[20..]);
+        assert_eq!(epoll.wait(SOON), [9]);
+    }
+    // Both have it: an event of either is told.
+    let (plain, tls, epoll) = (Pair::plain(), receiver(), Epoll::new());
+    epoll.add(plain.b(), 0, 7);
+    epoll.add(tls.b(), 0, 7);
+    plain.put(b"x");
+    assert_eq!(epoll.wait(SOON), [7]);
+    plain.wire();
+    tls.put(&record);
+    assert_eq!(epoll.wait(SOON), [7]);
 }
 
 fn closed_and_opened() {
