@@ -437,7 +437,13 @@ impl Session {
         receiving.set_keys(&info);
         self.is_called_by(fd);
         self.offload_receiving(fd, &mut receiving, first)?;
-        if std::mem::take(&mut receiving.wants_keys) {
+        let mut tells_late = std::mem::take(&mut receiving.wants_keys);
+        if first && let Ok(bytes @ 2..) = crate::socket::low_water(fd) {
+            // What the program has said of bytes is meant of content from here on.
+            self.set_low_water(bytes);
+            tells_late = true;
+        }
+        if tells_late {
             crate::socket::set_low_water(fd, 1);
         }
         drop(receiving);

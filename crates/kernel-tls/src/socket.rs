@@ -344,6 +344,27 @@ pub(crate) fn set_low_water(fd: BorrowedFd<'_>, bytes: i32) {
     };
 }
 
+/// From how many bytes on the socket counts as readable: as the program, or [`set_low_water`], has said.
+///
+/// # Errors
+/// What the socket gives.
+pub(crate) fn low_water(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
+    let (mut bytes, mut len) = (1_i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the value and its size are borrowed for the call.
+    let asked = unsafe {
+        direct::syscall()(
+            libc::SYS_getsockopt,
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            &raw mut bytes,
+            &raw mut len,
+        )
+    };
+    answer(asked)?;
+    Ok(bytes)
+}
+
 /// Wakes all that wait to send, also those that are woken by changes only.
 pub(crate) fn wake_senders(fd: BorrowedFd<'_>) {
     let (mut value, mut len) = (0_i32, size_of::<i32>() as libc::socklen_t);

@@ -17,6 +17,7 @@ cases! {
     "a look does not go past a record of another type": looks_at_one_type,
     "a control message can't be spliced, and stays": not_spliced,
     "SO_RCVLOWAT counts content": low_water,
+    "SO_RCVLOWAT counts content also if it was set before the keys": low_water_before_keys,
     "FIONREAD tells how much content there is": told_by_ioctl,
 }
 
@@ -242,6 +243,25 @@ fn low_water() {
         send(pair.a(), WORDS, 0).unwrap();
         assert_eq!(reads.join().unwrap(), WORDS.repeat(2));
     });
+}
+
+fn low_water_before_keys() {
+    let (other, pair) = (Pair::keyed(TLS_1_3, 51), Pair::plain());
+    let low = 100_i32.to_ne_bytes();
+    set(pair.b(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, &low).unwrap();
+    pair.receives(&keys(TLS_1_3, 51, 1));
+    let told = get(pair.b(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, 4).unwrap();
+    assert_eq!(told, low);
+    // A long record, all but the end of it first.
+    let content = [7; 200];
+    send(other.a(), &content, 0).unwrap();
+    let record = other.wire();
+    let (front, end) = record.split_at(record.len() - 10);
+    pair.put(front);
+    assert!(!is_readable(&pair.b));
+    pair.put(end);
+    assert!(becomes_readable(&pair.b));
+    assert_eq!(recv(pair.b(), 300, 0).unwrap(), content);
 }
 
 fn told_by_ioctl() {
