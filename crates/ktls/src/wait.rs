@@ -151,7 +151,8 @@ struct Limit {
 impl Limit {
     /// For so long, or for ever.
     fn new(time: Option<Duration>) -> Limit {
-        let ends = time.filter(|time| table::has_any() && !time.is_zero());
+        // The first TLS socket may come while it waits.
+        let ends = time.filter(|time| !time.is_zero());
         Limit {
             end: ends.and_then(|time| Instant::now().checked_add(time)),
             left: timespec {

@@ -14,6 +14,7 @@ cases! {
     "a descriptor that was closed does not stand for the next one": closed_and_opened,
     "the end is told behind a part of a record": ended,
     "waiting ends when its time is over": as_long_as_it_says,
+    "waiting that began before the first TLS socket was there ends when its time is over": in_another_program,
     "a server that receives what it was told of does not hang": a_server,
 }
 
@@ -223,8 +224,7 @@ fn by_shared_data() {
     let record = record();
     // The latter gets other data, or is closed, and its number is another socket's.
     for closes in [false, true] {
-        let (plain, first, second, epoll) =
-            (Pair::plain(), receiver(), receiver(), Epoll::new());
+        let (plain, first, second, epoll) = (Pair::plain(), receiver(), receiver(), Epoll::new());
         epoll.add(plain.b(), 0, 7);
         epoll.add(first.b(), 0, 7);
         let tls = if closes {
@@ -299,6 +299,39 @@ fn as_long_as_it_says() {
             let waited = begun.elapsed();
             assert!((50..30_000).contains(&waited.as_millis()), "{waited:?}");
         }
+    });
+}
+
+/// The same program again, for one case before any TLS socket.
+fn in_another_program() {
+    const INNER: &str = "LONGSHORE_KTLS_TEST_INNER";
+    if std::env::var_os(INNER).is_some() {
+        return began_before();
+    }
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .arg("waiting that began before")
+        .env(INNER, "1")
+        .stdout(std::process::Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+}
+
+fn began_before() {
+    let (pair, epoll) = (Pair::plain(), Epoll::new());
+    epoll.add(pair.b(), 0, 7);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| epoll.wait(1000));
+        std::thread::sleep(Duration::from_millis(50));
+        // It gets no whole record for long after that time, and the test ends all the same.
+        pair.receives(&keys(TLS_1_3, 51, 1));
+        let record = record();
+        pair.put(&record[..20]);
+        while !waits.is_finished() && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        pair.put(&record[20..]);
+        assert!(waits.join().unwrap().is_empty());
     });
 }
 
