@@ -13,8 +13,15 @@ use super::{ConfigError, SERVICES, Service, description, line, malformed, parse}
 
 /// Tables and keys beside those of services: the load balancer's, which [`crate::lb::config`] reads.
 pub const OF_LB: [&str; 3] = ["frontends", "pools", "shutdown-time"];
-/// Options that are for the command line alone.
-const NOT_IN_FILES: [&str; 4] = ["config", "help", "take-over", "version"];
+/// Options that are for the command line alone. A service manager awaits the service in the process that it starts, not in the background.
+const NOT_IN_FILES: [&str; 6] = [
+    "background",
+    "config",
+    "help",
+    "log",
+    "take-over",
+    "version",
+];
 
 /// A file that was read.
 #[derive(Debug)]
@@ -102,14 +109,15 @@ impl File {
             return Err(self.wrong_at(key.span().start, what));
         };
         let source = self.text.get(value.span()).unwrap_or_default();
-        let wrong = |remedy| ConfigError::Wrong {
+        let wrong = |remedy: String| ConfigError::Wrong {
             file: self.name.clone(),
             line: line::of_byte(&self.text, value.span().start),
             key: format!("{table}.{name}"),
             value: source.to_owned(),
             remedy,
         };
-        let arguments = arguments(arg, value.get_ref()).map_err(wrong)?;
+        let arguments =
+            arguments(arg, value.get_ref()).map_err(|remedy| wrong(remedy.to_owned()))?;
         if let Err(error) = parse(command, &arguments)
             && let Some(remedy) = remedy(&error)
         {
@@ -142,6 +150,9 @@ pub fn name_of(arg: &Arg) -> &str {
 
 /// What was meant by an unknown key.
 fn instead_of(command: &clap::Command, name: &str) -> String {
+    if NOT_IN_FILES.contains(&name) {
+        return format!("--{name} on the command line");
+    }
     let unknown = OsString::from(format!("--{name}"));
     let suggested = parse(command, [&unknown]).err().and_then(|error| {
         match error.get(ContextKind::SuggestedArg) {
@@ -156,18 +167,20 @@ fn instead_of(command: &clap::Command, name: &str) -> String {
 }
 
 /// A value as it is written on the command line; or what is expected.
-fn arguments(arg: &Arg, value: &DeValue<'_>) -> Result<Vec<OsString>, String> {
+fn arguments(arg: &Arg, value: &DeValue<'_>) -> Result<Vec<OsString>, &'static str> {
     let name = name_of(arg);
     if !arg.get_action().takes_values() {
         return match value {
             DeValue::Boolean(true) => Ok(vec![format!("--{name}").into()]),
             DeValue::Boolean(false) => Ok(Vec::new()),
-            _ => Err("use true or false".to_owned()),
+            _ => Err("use true or false"),
         };
     }
     let written = |word: String| match arg.is_positional() {
-        true => OsString::from(word),
-        false => OsString::from(format!("--{name}={word}")),
+        // It would be an option.
+        true if word.starts_with('-') => Err("use a value that does not begin with a dash"),
+        true => Ok(OsString::from(word)),
+        false => Ok(OsString::from(format!("--{name}={word}"))),
     };
     let is_list =
         matches!(arg.get_action(), ArgAction::Append) || arg.get_value_delimiter().is_some();
@@ -175,14 +188,13 @@ fn arguments(arg: &Arg, value: &DeValue<'_>) -> Result<Vec<OsString>, String> {
         DeValue::Array(values) if is_list => {
             let words = values.iter().map(|value| word(value.get_ref()));
             words
-                .map(|word| word.map(written))
-                .collect::<Option<_>>()
-                .ok_or_else(|| "use an array of strings".to_owned())
+                .map(|word| word.ok_or("use an array of strings").and_then(written))
+                .collect()
         }
         value => match word(value) {
-            Some(word) => Ok(vec![written(word)]),
-            None if is_list => Err("use a string, or an array of them".to_owned()),
-            None => Err("use a string or a number".to_owned()),
+            Some(word) => written(word).map(|word| vec![word]),
+            None if is_list => Err("use a string, or an array of them"),
+            None => Err("use a string or a number"),
         },
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Subcommand};
 use host::Cidr;
 
@@ -29,11 +30,24 @@ The service takes it by --config FILE. Options on the command line come first.";
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Check a file: the first thing that is wrong, with its line and what is expected
-    #[command(after_help = "Example:\n  longshore config check /etc/longshore/serve.toml")]
-    Check(Named),
+    #[command(
+        after_help = "Example:\n  longshore config check --service serve /etc/longshore/serve.toml"
+    )]
+    Check(Checked),
     /// Print the options in effect of a file's services; defaults are comments
     #[command(after_help = "Example:\n  longshore config show /etc/longshore/serve.toml")]
     Show(Named),
+}
+
+/// What is checked.
+#[derive(Clone, Debug, Args)]
+pub struct Checked {
+    /// Which file.
+    #[command(flatten)]
+    pub named: Named,
+    /// Check whether this service starts with the file and no other option; without it, each service that the file configures
+    #[arg(long, value_name = "SERVICE", value_parser = PossibleValuesParser::new(SERVICES.map(|service| service.table)))]
+    pub service: Option<String>,
 }
 
 /// Which file.
@@ -49,8 +63,15 @@ pub struct Named {
 /// The first thing that is wrong with it.
 pub fn run(command: &Command) -> Result<()> {
     match command {
-        Command::Check(named) => {
-            check(&File::read(&named.file)?)?;
+        Command::Check(Checked { named, service }) => {
+            let file = File::read(&named.file)?;
+            match SERVICES
+                .iter()
+                .find(|known| service.as_deref() == Some(known.table))
+            {
+                Some(service) => check_alone(&file, service)?,
+                None => check(&file)?,
+            }
             outln!("{}: OK", named.file.display());
         }
         Command::Show(named) => put(show(&File::read(&named.file)?)?),
@@ -86,7 +107,19 @@ fn services(file: &File) -> Result<Vec<&'static Service>, ConfigError> {
     Ok(found)
 }
 
+/// Judges a service that the file may have no table of: its other options are on the command line then.
 fn check_service(file: &File, service: &Service) -> Result<(), ConfigError> {
+    match file.tables()?.contains_key(service.table) {
+        true => check_alone(file, service),
+        false => Config::parse(&file.name, &file.text).map(drop),
+    }
+}
+
+/// Judges a service that is given the file and nothing else.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check_alone(file: &File, service: &Service) -> Result<(), ConfigError> {
     let settings = file.settings(service)?;
     let is_lb = service.table == "lb";
     let balancer = match is_lb {
@@ -94,16 +127,13 @@ fn check_service(file: &File, service: &Service) -> Result<(), ConfigError> {
         false => None,
     };
     let tables = file.tables()?;
-    // Without a table its options are on the command line.
-    let Some((name, _)) = tables.get_key_value(service.table) else {
-        return Ok(());
-    };
+    let table = tables.get_key_value(service.table);
     // The file itself, which the load balancer's command line names.
     let own = is_lb.then(|| OsString::from(format!("--config={}", file.name)));
     let arguments = settings.iter().flat_map(|setting| &setting.arguments);
     let matches = parse(&description(service), own.iter().chain(arguments)).map_err(|error| {
         let what = format!("[{}]: {}", service.table, summary(&error));
-        file.wrong_at(name.span().start, what)
+        file.wrong_at(table.map_or(0, |(name, _)| name.span().start), what)
     })?;
     if let Some(config) = balancer {
         let addresses: Vec<&Cidr> = matches

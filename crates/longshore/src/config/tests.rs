@@ -1,4 +1,4 @@
-use super::options::{check, show};
+use super::options::{check, check_alone, show};
 use super::*;
 use crate::cli::Command as Main;
 
@@ -124,7 +124,19 @@ fn what_is_wrong_is_told_with_its_line_and_what_is_expected() {
         ("serve = 3\n", "l.toml:1: `serve` is no table; "),
         (
             "[nic]\ntake-over = true\n",
-            "l.toml:2: unknown key `take-over` in [nic]; ",
+            "l.toml:2: unknown key `take-over` in [nic]; use --take-over on the command line",
+        ),
+        (
+            "[serve]\nbackground = true\n",
+            "l.toml:2: unknown key `background` in [serve]; ",
+        ),
+        (
+            "[metrics]\nlog = \"/var/log/metrics\"\n",
+            "l.toml:2: unknown key `log` in [metrics]; ",
+        ),
+        (
+            "[metrics]\nservices = [\"/run/a.sock\", \"--listen=0.0.0.0:80\"]\n",
+            "l.toml:2: metrics.services = [\"/run/a.sock\", \"--listen=0.0.0.0:80\"]: use a value that does not begin with a dash",
         ),
         (
             "[nic]\nworker = true\n",
@@ -170,6 +182,28 @@ fn the_load_balancer_has_options_beside_its_tables() {
     );
     let told = wrong("[lb]\ntap = 'ls0'\nip = '10.9.0.3/24'\n");
     assert!(told.contains("frontends"), "{told}");
+}
+
+#[test]
+fn a_file_is_judged_for_a_service_that_is_given_nothing_else() {
+    let alone = |table: &str, text: &str| {
+        let service = SERVICES.iter().find(|service| service.table == table);
+        check_alone(&file(text), service.unwrap()).map_err(|error| error.to_string())
+    };
+    alone("serve", SERVE).unwrap();
+    let told = alone("nic", SERVE).unwrap_err();
+    assert_eq!(told, "l.toml:1: there is no table [nic]");
+    let tables = "[frontends.web]\nlisten = ['10.9.0.3:80']\npool = 'a'\n[pools.a]\nbackends = ['10.9.0.5:80']\n";
+    let told = alone("lb", tables).unwrap_err();
+    assert!(
+        told.starts_with("l.toml:1: [lb]: ") && told.contains("--ip <CIDR>"),
+        "{told}"
+    );
+    alone(
+        "lb",
+        &format!("[lb]\ntap = 'ls0'\nip = '10.9.0.3/24'\n{tables}"),
+    )
+    .unwrap();
 }
 
 #[test]
