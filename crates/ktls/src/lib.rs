@@ -20,6 +20,7 @@ mod next;
 mod options;
 mod receive;
 mod send;
+mod sets;
 mod start;
 mod streams;
 mod table;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 
 use crate::next::interpose;
+use crate::sets::Sets;
 use crate::{epolls, table};
 
 interpose! {
@@ -82,7 +83,7 @@ interpose! {
         let is_over = || unsafe { timeout.as_ref() }.is_some_and(|left| left.tv_sec == 0 && left.tv_usec == 0);
         let mut limit = Limit::new(is_over().then_some(Duration::ZERO));
         // SAFETY: the caller's sets, or none.
-        let sets = unsafe { Sets::of([readable, writable, exceptional]) };
+        let sets = unsafe { Sets::of([readable, writable, exceptional], count) };
         until_true(
             &mut limit,
             |limit| {
@@ -92,7 +93,7 @@ interpose! {
                 }
                 next(count, readable, writable, exceptional, timeout)
             },
-            |ready| sets.truth(count, ready),
+            |ready| sets.truth(ready, is_readable),
         )
     }
 
@@ -103,7 +104,7 @@ interpose! {
         // SAFETY: the caller's time, or none.
         let mut limit = unsafe { Limit::of_time(timeout) };
         // SAFETY: the caller's sets, or none.
-        let sets = unsafe { Sets::of([readable, writable, exceptional]) };
+        let sets = unsafe { Sets::of([readable, writable, exceptional], count) };
         until_true(
             &mut limit,
             |limit| {
@@ -112,7 +113,7 @@ interpose! {
                 }
                 next(count, readable, writable, exceptional, limit.time(timeout), signals)
             },
-            |ready| sets.truth(count, ready),
+            |ready| sets.truth(ready, is_readable),
         )
     }
 }
@@ -259,47 +260,4 @@ fn epoll_truth(epoll: c_int, events: *mut epoll_event, count: c_int) -> c_int {
         kept += 1;
     }
     kept as c_int
-}
-
-/// The sets of a call of `select`, and what they were.
-struct Sets {
-    at: [*mut fd_set; 3],
-    before: [Option<fd_set>; 3],
-}
-
-impl Sets {
-    /// # Safety
-    /// Each is one, or null.
-    unsafe fn of(at: [*mut fd_set; 3]) -> Sets {
-        // SAFETY: as of the caller.
-        let before = at.map(|set| unsafe { set.as_ref() }.copied());
-        Sets { at, before }
-    }
-
-    /// For another call.
-    fn put_back(&self) {
-        for (at, before) in self.at.iter().zip(&self.before) {
-            if let Some(before) = before {
-                // SAFETY: the caller's set.
-                unsafe { **at = *before };
-            }
-        }
-    }
-
-    fn truth(&self, count: c_int, mut ready: c_int) -> c_int {
-        // SAFETY: the caller's set.
-        let Some(readable) = (unsafe { self.at[0].as_mut() }) else {
-            return ready;
-        };
-        for fd in 0..count.min(libc::FD_SETSIZE as c_int) {
-            // SAFETY: a number that a set has room for.
-            unsafe {
-                if libc::FD_ISSET(fd, readable) && !is_readable(fd) {
-                    libc::FD_CLR(fd, readable);
-                    ready -= 1;
-                }
-            }
-        }
-        ready
-    }
 }

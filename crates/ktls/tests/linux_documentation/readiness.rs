@@ -1,13 +1,19 @@
 //! `poll`, `select` and `epoll`: a socket is readable when a whole record is there, an end or an error.
 
+mod sets;
+
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::sockets::*;
+use sets::{long_set, set_of_all_there_may_be, short_set};
 
 cases! {
     "poll and ppoll tell of whole records": by_poll,
     "select and pselect tell of whole records, and leave the sets of others as they are": by_select,
+    "select writes no more of a short set than its descriptors": short_set,
+    "select reads no more of a set than there are descriptors": set_of_all_there_may_be,
+    "select takes a set with more descriptors than the C library's": long_set,
     "epoll tells of whole records, whatever its triggers": by_epoll,
     "epoll with data that is not the descriptor": by_data,
     "epoll with data that several descriptors have": by_shared_data,
