@@ -31,7 +31,8 @@ pub(super) struct Batch<'e> {
 }
 
 impl<'e> Batch<'e> {
-    /// A batch with so much content, as far as [`MOST_RECORDS`] take it, and as there are numbers for records. `None` for a direction without keys.
+    /// A batch with so much content, as far as [`MOST_RECORDS`] take it, and as there are numbers for records. `None` for a direction without keys, or without
+    /// another number.
     pub(super) fn new(
         epoch: &DeviceEpoch<'e>,
         record_type: u8,
@@ -39,7 +40,7 @@ impl<'e> Batch<'e> {
     ) -> Option<Batch<'e>> {
         let keys = &epoch.keys;
         let most = MOST_RECORDS.min(usize::try_from(keys.numbers_left()).unwrap_or(usize::MAX));
-        keys.are_set.then(|| Batch {
+        (keys.are_set && most > 0).then(|| Batch {
             record_type,
             is_tls13: keys.is_tls13,
             first_nonce: keys.has_nonces.then_some(keys.first_nonce),

@@ -55,7 +55,9 @@ impl Session {
         job: &mut Job<'_, '_>,
         content: usize,
     ) -> Result<(), Errno> {
-        let batch = Batch::new(epoch, job.record_type, content).ok_or(Errno::BADMSG)?;
+        let Some(batch) = Batch::new(epoch, job.record_type, content) else {
+            return Err(epoch.keys.fail(Errno::BADMSG));
+        };
         let mut framing = [0; (MOST_RECORDS + 1) * MAX_FRAMING];
         batch.write_framing(&mut framing[..batch.framing_len()]);
         let state = &mut **epoch;
@@ -89,8 +91,10 @@ impl Session {
 
     /// Makes the record that is held open, to be sent when there is room.
     pub(super) fn frame_open(&self, epoch: &mut DeviceEpoch<'_>) -> Result<(), Errno> {
+        let Some(batch) = Batch::new(epoch, epoch.open_type, epoch.open) else {
+            return Err(epoch.keys.fail(Errno::BADMSG));
+        };
         let open = epoch.take_open();
-        let batch = Batch::new(epoch, epoch.open_type, open).ok_or(Errno::BADMSG)?;
         let mut framing = [0; 2 * MAX_FRAMING];
         batch.write_framing(&mut framing[..batch.framing_len()]);
         let state = &mut **epoch;

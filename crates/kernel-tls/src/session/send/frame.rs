@@ -70,12 +70,18 @@ pub(super) struct Frame<'e> {
 pub(super) const MAX_FRAME: usize = held::MOST + (MOST_RECORDS + 2) * MAX_FRAMING;
 
 impl<'e> Frame<'e> {
-    /// For at most so many records of a file, with so many bytes; `None` for a direction without keys.
+    /// For at most so many records of a file, with so many bytes; `None` for a direction without keys, or without numbers for both.
     pub(super) fn new(
         epoch: &DeviceEpoch<'e>,
         content: usize,
         most_records: usize,
     ) -> Option<Frame<'e>> {
+        let front = u64::from(epoch.open > 0);
+        let numbers = epoch.keys.numbers_left().checked_sub(front)?;
+        if numbers == 0 {
+            return None;
+        }
+        let most_records = most_records.min(usize::try_from(numbers).unwrap_or(usize::MAX));
         let content = content.min(most_records * epoch.max_content());
         let new = |content| Batch::new(epoch, RECORD_TYPE_DATA, content);
         let batch = new(content)?;
