@@ -21,11 +21,15 @@ pub(crate) struct Registration {
     pub(crate) fd: c_int,
     pub(crate) events: u32,
     pub(crate) data: u64,
+    /// Which of all changes has made it, and calls that are about to change it.
+    change: u64,
+    changing: u32,
 }
 
 #[derive(Debug)]
 struct Registry {
     process: u32,
+    changes: u64,
     epolls: BTreeSet<c_int>,
     /// By descriptor and `epoll`.
     by_fd: BTreeMap<(c_int, c_int), Registration>,
@@ -35,6 +39,7 @@ struct Registry {
 
 const NOTHING: Registry = Registry {
     process: 0,
+    changes: 0,
     epolls: BTreeSet::new(),
     by_fd: BTreeMap::new(),
     by_data: BTreeSet::new(),
@@ -55,16 +60,31 @@ fn lock() -> ForkGuard<'static, Registry> {
 }
 
 impl Registry {
-    fn add(&mut self, epoll: c_int, new: Registration) {
-        self.remove(epoll, new.fd);
+    fn add(&mut self, epoll: c_int, mut new: Registration) {
+        let before = self.remove(epoll, new.fd);
+        self.changes += 1;
+        new.change = self.changes;
+        new.changing = before.map_or(0, |before| before.changing);
         self.epolls.insert(epoll);
         self.by_fd.insert((new.fd, epoll), new);
         self.by_data.insert((epoll, new.data, new.fd));
     }
 
-    fn remove(&mut self, epoll: c_int, fd: c_int) {
-        if let Some(old) = self.by_fd.remove(&(fd, epoll)) {
-            self.by_data.remove(&(epoll, old.data, fd));
+    fn remove(&mut self, epoll: c_int, fd: c_int) -> Option<Registration> {
+        let old = self.by_fd.remove(&(fd, epoll))?;
+        self.by_data.remove(&(epoll, old.data, fd));
+        Some(old)
+    }
+
+    fn begin_change(&mut self, epoll: c_int, fd: c_int) {
+        if let Some(now) = self.by_fd.get_mut(&(fd, epoll)) {
+            now.changing += 1;
+        }
+    }
+
+    fn end_change(&mut self, epoll: c_int, fd: c_int) {
+        if let Some(now) = self.by_fd.get_mut(&(fd, epoll)) {
+            now.changing = now.changing.saturating_sub(1);
         }
     }
 
@@ -75,17 +95,25 @@ impl Registry {
             let in_it = self.by_fd.keys().filter(|(_, epoll)| *epoll == closed);
             gone.extend(in_it);
         }
-        gone.into_iter()
-            .for_each(|(fd, epoll)| self.remove(epoll, fd));
+        for (fd, epoll) in gone {
+            self.remove(epoll, fd);
+        }
     }
 }
 
 interpose! {
     fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+        let changes = operation == libc::EPOLL_CTL_MOD;
+        if changes {
+            lock().begin_change(epoll, fd);
+        }
         let done = next(epoll, operation, fd, event);
         if done == 0 {
             // SAFETY: the kernel has read it.
             note(epoll, operation, fd, unsafe { event.as_ref() }.copied());
+        }
+        if changes {
+            lock().end_change(epoll, fd);
         }
         done
     }
@@ -94,10 +122,22 @@ interpose! {
 fn note(epoll: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
     let mut registry = lock();
     match (operation, event) {
-        (libc::EPOLL_CTL_DEL, _) => registry.remove(epoll, fd),
+        (libc::EPOLL_CTL_DEL, _) => {
+            registry.remove(epoll, fd);
+        }
         (_, Some(event)) => {
             let (events, data) = (event.events, event.u64);
-            registry.add(epoll, Registration { fd, events, data });
+            let (change, changing) = (0, 0);
+            registry.add(
+                epoll,
+                Registration {
+                    fd,
+                    events,
+                    data,
+                    change,
+                    changing,
+                },
+            );
             for descriptor in [epoll, fd] {
                 if let Some((word, bit)) = place(descriptor) {
                     word.fetch_or(bit, AcqRel);
@@ -119,9 +159,16 @@ pub(crate) fn registration(epoll: c_int, data: u64) -> Option<Registration> {
     }
 }
 
-/// Has an event that was not told be told when there is one: with `EPOLLONESHOT` the kernel tells no other.
+/// Has an event that was not told be told when there is one: with `EPOLLONESHOT` the kernel tells no other. Not if the program changes the registration, or has
+/// done so since: that does the same.
 pub(crate) fn arm(epoll: c_int, registration: Registration) {
-    if registration.events & libc::EPOLLONESHOT as u32 != 0 {
+    if registration.events & libc::EPOLLONESHOT as u32 == 0 {
+        return;
+    }
+    // Locked across the call, so that a change of the program's comes behind it.
+    let registry = lock();
+    let now = registry.by_fd.get(&(registration.fd, epoll));
+    if now.is_some_and(|now| now.change == registration.change && now.changing == 0) {
         let mut event = epoll_event {
             events: registration.events,
             u64: registration.data,

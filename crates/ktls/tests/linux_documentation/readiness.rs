@@ -3,6 +3,7 @@
 mod sets;
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::sockets::*;
@@ -17,6 +18,7 @@ cases! {
     "epoll tells of whole records, whatever its triggers": by_epoll,
     "epoll with data that is not the descriptor": by_data,
     "epoll with data that several descriptors have": by_shared_data,
+    "EPOLLONESHOT that is set anew while another thread waits": changed_while_waiting,
     "a descriptor that was closed does not stand for the next one": closed_and_opened,
     "the end is told behind a part of a record": ended,
     "waiting ends when its time is over": as_long_as_it_says,
@@ -259,6 +261,37 @@ fn by_shared_data() {
     plain.wire();
     tls.put(&record);
     assert_eq!(epoll.wait(SOON), [7]);
+}
+
+/// A thread that finds a part of a record sets the kernel's registration anew, but never over one that is newer.
+fn changed_while_waiting() {
+    let other = Pair::plain();
+    other.sends(&keys(TLS_1_3, 51, 1));
+    send(other.a(), &[7; 12_000], 0).unwrap();
+    let record = other.wire();
+    let (pair, epoll) = (receiver(), Epoll::new());
+    epoll.add(pair.b(), libc::EPOLLONESHOT, 0);
+    let information = format!("/proc/self/fdinfo/{}", epoll.0.as_raw_fd());
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                epoll.wait(NOT);
+            }
+        });
+        let mut kept = true;
+        for (byte, data) in record[..record.len() - 1].iter().zip(1_u64..) {
+            pair.put(&[*byte]);
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_nanos(data % 200 * 300) {}
+            epoll.control(libc::EPOLL_CTL_MOD, pair.b(), libc::EPOLLONESHOT, data);
+            std::thread::sleep(Duration::from_micros(20));
+            let registered = std::fs::read_to_string(&information).unwrap();
+            kept &= registered.contains(&format!("data: {data:16x} "));
+        }
+        ends.store(true, Ordering::Relaxed);
+        assert!(kept, "a newer registration was overwritten");
+    });
 }
 
 fn closed_and_opened() {
