@@ -1,10 +1,12 @@
 //! Saying that a NIC was asked for and does not do the records: once, on standard error. How often is counted.
 
 use std::fmt;
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use attachment::ClientError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -45,12 +47,35 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// Device and inode of the file that standard error was when a NIC was named. A program may close it, and get a file of its own in its place.
+static STANDARD_ERROR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+
+/// What standard error is now, is where complaints go.
+pub(crate) fn begin() {
+    STANDARD_ERROR.get_or_init(|| file(rustix::stdio::stderr()));
+}
+
+/// `None` for a socket: what a client has for standard error is no place for words of ours.
+fn file(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let stat = rustix::fs::fstat(fd).ok()?;
+    let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+    (!is_socket).then_some((stat.st_dev, stat.st_ino))
+}
+
+/// Writing a line does not wait, and raises no signal.
+fn takes_a_line(fd: BorrowedFd<'_>) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents() == PollFlags::OUT
+}
+
 fn say(control: &Path, reason: &dyn fmt::Display, counter: Counter) {
-    let error = std::io::stderr();
-    // What a client has for standard error is no place for words of ours.
-    let is_socket = rustix::fs::fstat(error.as_fd())
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket);
-    if is_socket {
+    let error = rustix::stdio::stderr();
+    let known = STANDARD_ERROR.get().copied().flatten();
+    if known.is_none() || file(error) != known || !takes_a_line(error) {
         return;
     }
     let line = format!(
@@ -59,12 +84,26 @@ fn say(control: &Path, reason: &dyn fmt::Display, counter: Counter) {
         counter.name(),
     );
     // In one write, by the kernel's own call: nobody else's line is between.
-    let _ = rustix::io::write(error.as_fd(), line.as_bytes());
+    let _ = rustix::io::write(error, line.as_bytes());
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
+
+    #[test]
+    fn a_full_pipe_and_one_without_a_reader_get_nothing() {
+        let (from, to) = rustix::pipe::pipe().expect("a pipe");
+        assert!(takes_a_line(to.as_fd()));
+        let room = rustix::pipe::fcntl_getpipe_size(&to).expect("its size");
+        rustix::io::write(&to, &vec![b'x'; room]).expect("room");
+        assert!(!takes_a_line(to.as_fd()));
+        let (_, to) = rustix::pipe::pipe().expect("a pipe");
+        assert!(!takes_a_line(to.as_fd()));
+        drop(from);
+    }
 
     #[test]
     fn a_refusal_is_told_with_its_remedy() {

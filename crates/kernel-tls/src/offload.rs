@@ -37,8 +37,10 @@ static NIC: OnceLock<Nic> = OnceLock::new();
 /// refuses. `zerocopy` has files sent from their pages without a copy also where the program has not said, by `TLS_TX_ZEROCOPY_RO`, that
 /// they do not change meanwhile.
 ///
-/// To be called once, before there are sessions; later calls change nothing.
+/// To be called once, before there are sessions; later calls change nothing. That it does not do records is said on standard error, as long as that is the same
+/// file as at this call.
 pub fn use_nic(control: &Path, zerocopy: bool) {
+    complaint::begin();
     let _ = NIC.set(Nic {
         control: control.to_owned(),
         zerocopy,

@@ -1,5 +1,6 @@
 //! "Statistics", and what is said of them elsewhere. The names are those of `/proc/net/tls_stat`.
 
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use kernel_tls::Counters;
@@ -11,6 +12,7 @@ cases! {
     "TlsDecryptError - record decryption failed": not_decrypted,
     "the number of successful and failed key updates is tracked": rekeyed,
     "a NIC that can't be reached is complained of once, and counted": no_nic,
+    "what a program has in the place of standard error gets no complaint": other_file,
     "TlsRxRekeyReceived counts KeyUpdate handshake messages that have been received": updates_received,
 }
 
@@ -85,6 +87,30 @@ fn rekeyed() {
         let (more, taken) = counted(error, || set(fd, SOL_TLS, option, &other));
         assert_eq!((more, errno(taken)), (1, libc::EINVAL));
     }
+}
+
+fn other_file() {
+    const INNER: &str = "LONGSHORE_KTLS_TEST_INNER";
+    if let Some(path) = std::env::var_os(INNER) {
+        let file = std::fs::File::create(&path).unwrap();
+        // SAFETY: two numbers.
+        assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), 2) }, 2);
+        Pair::keyed(TLS_1_3, 51);
+        return assert_eq!(std::fs::read_to_string(path).unwrap(), "");
+    }
+    let counters = File::at("no-complaint");
+    let of_its_own = File::at("its-own");
+    let ran = std::process::Command::new(std::env::current_exe().unwrap())
+        .arg("in the place of standard error")
+        .env("LONGSHORE_NIC", "/nowhere/nic.sock")
+        .env(VARIABLE, counters.path())
+        .env(INNER, of_its_own.path())
+        .output()
+        .expect("this program");
+    assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
+    let counted = Counters::from_bytes(&std::fs::read(counters.path()).unwrap());
+    let unreachable = counted.iter().find(|(name, _)| *name == "nic_unreachable");
+    assert_eq!(unreachable.unwrap().1, 2);
 }
 
 fn no_nic() {
