@@ -53,6 +53,18 @@ impl Lending {
         }
     }
 
+    /// Two nodes like this one, those of which lend that are told how.
+    pub(crate) fn nodes(lending: &[Option<Lending>; 2], node: &NodeConfig) -> Vec<NodeConfig> {
+        let nodes = lending.iter().map(|lending| {
+            let mut node = node.clone();
+            if let Some(lending) = lending {
+                lending.configure(&mut node);
+            }
+            node
+        });
+        nodes.collect()
+    }
+
     /// Has a node do so.
     pub(crate) fn configure(&self, node: &mut NodeConfig) {
         node.stack.handoff = Handoff::new(self.selection);

@@ -235,18 +235,11 @@ fn world(scenario: &Scenario, help: &Help) -> World {
     let mut node = NodeConfig::default();
     node.stack.memory = ARENA;
     node.nic.context_memory = scenario.context_memory;
-    let nodes = help.lending.map(|lending| {
-        let mut node = node.clone();
-        if let Some(lending) = lending {
-            lending.configure(&mut node);
-        }
-        node
-    });
     World::new(WorldConfig {
         seed: scenario.seed,
         mtu: scenario.mtu,
         links: vec![scenario.link; 2],
-        nodes: nodes.into(),
+        nodes: Lending::nodes(&help.lending, &node),
         ..WorldConfig::default()
     })
 }

@@ -7,13 +7,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use host::{CloseReason, ListenOptions, Offload, TlsInfo};
-use nic::ring::FunctionConfig;
 use wire::SeqNum;
 
 use super::endpoint::{Endpoint, Session};
 use super::watch::Wire;
 use super::{Family, Help, Keys, Operation, Scenario, Side};
-use crate::lending::Lender;
+use crate::lending::{Lender, Lending};
 use crate::world::exchange::find_counter;
 use crate::{Identity, Leak, NodeConfig, World, WorldConfig};
 
@@ -288,30 +287,13 @@ impl Run {
 }
 
 fn world(scenario: &Scenario, help: Help) -> World {
-    let mut node = NodeConfig::default();
+    let mut node = NodeConfig::small();
     node.nic.context_memory = scenario.context_memory;
-    node.function = FunctionConfig {
-        send_entries: 256,
-        receive_entries: 512,
-        small_entries: 512,
-        large_entries: 32,
-        contexts: 64,
-        ..node.function
-    };
-    node.stack.memory = 15 << 20;
-    node.stack.max_sockets = 16;
-    let nodes = help.lending.map(|lending| {
-        let mut node = node.clone();
-        if let Some(lending) = lending {
-            lending.configure(&mut node);
-        }
-        node
-    });
     World::new(WorldConfig {
         seed: scenario.seed,
         mtu: scenario.mtu,
         links: vec![scenario.link; 2],
-        nodes: nodes.into(),
+        nodes: Lending::nodes(&help.lending, &node),
         ..WorldConfig::default()
     })
 }

@@ -98,6 +98,29 @@ impl Default for NodeConfig {
 }
 
 impl NodeConfig {
+    /// One with room for a few connections: many such worlds fit a machine.
+    pub fn small() -> Self {
+        let node = Self::default();
+        let function = FunctionConfig {
+            send_entries: 256,
+            receive_entries: 512,
+            small_entries: 512,
+            large_entries: 32,
+            contexts: 64,
+            ..node.function
+        };
+        let stack = StackConfig {
+            memory: 15 << 20,
+            max_sockets: 16,
+            ..node.stack
+        };
+        Self {
+            stack,
+            function,
+            ..node
+        }
+    }
+
     /// The host and the NIC of a node, on no link yet: a world that is stepped in another way can be made of them.
     pub fn build(&self, now: Instant, node: usize, seed: u64, mtu: u16) -> (Stack, Nic) {
         let mtu = self.mtu.unwrap_or(mtu);

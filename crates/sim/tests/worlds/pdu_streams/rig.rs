@@ -8,7 +8,7 @@ use host::nvme::{FatalError, Negotiated, PduOffload, opening};
 use host::pdus::{DataDigest, Destination, PduData, PduSink, Unmapped};
 use host::{CloseReason, Offload, SocketError, SocketId};
 use l5p::nvme::Parameters;
-use nic::ring::{FunctionConfig, Region, RegionId, Slice};
+use nic::ring::{Region, RegionId, Slice};
 use port::impair::Impairment;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
@@ -124,21 +124,10 @@ impl PduSink<Framing> for Sink {
 impl Rig {
     /// A connection on which ICReq and ICResp have been exchanged.
     pub fn new(mode: Mode) -> Result<Rig, Cut> {
-        let mut node = NodeConfig::default();
-        node.function = FunctionConfig {
-            send_entries: 256,
-            receive_entries: 512,
-            small_entries: 512,
-            large_entries: 32,
-            contexts: 64,
-            ..node.function
-        };
-        node.stack.memory = 15 << 20;
-        node.stack.max_sockets = 16;
         let mut world = World::new(WorldConfig {
             seed: mode.seed,
             mtu: mode.mtu,
-            nodes: vec![node; 2],
+            nodes: vec![NodeConfig::small(); 2],
             ..WorldConfig::default()
         });
         let (crafted, carrying) = world.connect(4420, mode.seed.is_multiple_of(2));
