@@ -16,6 +16,7 @@
 #
 # LONGSHORE_GUEST_ACCEL=kvm        faster, where KVM works; the default, emulation, works everywhere
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/apt_index.sh"
 export PATH="$PATH:/usr/sbin:/sbin"
 
 lack() {
@@ -67,7 +68,7 @@ prepare() {
 
 build() {
     local unpacked=$cache/unpacked root=$cache/root kernel version
-    [[ $image == stock ]] || index
+    [[ $image == stock ]] || apt_index "$cache/apt" trixie
     kernel=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '$1 == "Depends:" { print $2; exit }')
     # No package index yet, which is as good as no network.
     [[ -n $kernel ]] || lack network
@@ -93,25 +94,6 @@ merged() {
         mkdir -p "$1/usr/$name"
         ln -s "usr/$name" "$1/$name"
     done
-}
-
-# An index of Debian 13's packages, apart from this machine's.
-index() {
-    local keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    [[ -r $keys ]] || lack keyring
-    mkdir -p "$cache"/apt/{etc/apt.conf.d,etc/preferences.d,etc/sources.list.d,state/lists/partial,cache/archives/partial}
-    touch "$cache/apt/state/status"
-    echo "deb [signed-by=$keys] http://deb.debian.org/debian trixie main" >"$cache/apt/etc/sources.list"
-    cat >"$APT_CONFIG" <<CONFIG
-Dir "$cache/apt";
-Dir::Etc "etc";
-Dir::State "state";
-Dir::State::status "state/status";
-Dir::Cache "cache";
-Acquire::Languages "none";
-APT::Sandbox::User "$(id -un)";
-CONFIG
-    apt-get -qq update >&2 || lack network
 }
 
 # with_their_libraries PACKAGE…: these, and the libraries that they need, directly or by other libraries.

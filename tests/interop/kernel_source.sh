@@ -4,6 +4,7 @@
 #   kernel_source.sh prepare    downloads the package, once, and keeps what the test needs of it in $XDG_CACHE_HOME/longshore;
 #                               prints where that is. Exits with 77 and one word for what is missing: apt, network, ….
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/apt_index.sh"
 
 package=linux-source-7.3 suite=trixie-backports
 selftests=tools/testing/selftests
@@ -33,34 +34,14 @@ fetch() {
     local root=$cache/root
     rm -rf "$root" "$cache/download"
     mkdir -p "$root" "$cache/download"
-    index
+    apt_index "$cache/apt" "$suite"
+    apt-cache show "$package" >/dev/null 2>&1 || lack "$package"
     (cd "$cache/download" && timeout 300 apt-get -qq download "$package" >&2) || lack network
     # Names in the archive begin with that of the package. All of it is read, which takes half a minute.
     dpkg-deb --fsys-tarfile "$cache/download/${package}"_*.deb | tar --extract --to-stdout "./usr/src/$package.tar.xz" |
         tar --extract --xz --directory "$root" --strip-components 1 --no-same-owner "${wanted[@]/#/$package/}" || lack files
     rm -rf "$cache/download" "$cache/apt"
     touch "$cache/ready"
-}
-
-# An index of that suite's packages, apart from this machine's.
-index() {
-    local keys=/usr/share/keyrings/debian-archive-keyring.gpg apt=$cache/apt
-    [[ -r $keys ]] || lack keyring
-    mkdir -p "$apt"/{etc/apt.conf.d,etc/preferences.d,etc/sources.list.d,state/lists/partial,cache/archives/partial}
-    touch "$apt/state/status"
-    echo "deb [signed-by=$keys] http://deb.debian.org/debian $suite main" >"$apt/etc/sources.list"
-    cat >"$apt/config" <<CONFIG
-Dir "$apt";
-Dir::Etc "etc";
-Dir::State "state";
-Dir::State::status "state/status";
-Dir::Cache "cache";
-Acquire::Languages "none";
-APT::Sandbox::User "$(id -un)";
-CONFIG
-    export APT_CONFIG=$apt/config
-    timeout 120 apt-get -qq update >&2 || lack network
-    apt-cache show "$package" >/dev/null 2>&1 || lack "$package"
 }
 
 case ${1:-} in
