@@ -83,7 +83,7 @@ fn say(control: &Path, reason: &dyn fmt::Display, counter: Counter) {
         control.display(),
         counter.name(),
     );
-    // In one write, by the kernel's own call: nobody else's line is between.
+    // In one write, by the kernel's own call, so that other lines stay apart from it.
     let _ = rustix::io::write(error, line.as_bytes());
 }
 

@@ -75,7 +75,7 @@ impl Keys {
     /// Uses up the number of the next record.
     ///
     /// # Errors
-    /// `EBADMSG` for good, as Linux, when there is none: the last one is never used, so that none comes again.
+    /// `EBADMSG` for good, as Linux, when no number is left. The last number is never used, so no number is used twice.
     pub(crate) fn take_number(&mut self) -> Result<(), Errno> {
         self.has_number()?;
         self.sequence = self.sequence.saturating_add(1);

@@ -48,7 +48,7 @@ impl Session {
     ///
     /// # Errors
     /// `EAGAIN`; `EIO` for another type without `control`; `EKEYEXPIRED` after the peer's key update until there are new keys; `EBADMSG` for a
-    /// record that can't be opened, for good. A header that is none is told once, and what comes behind it is dropped: `EMSGSIZE` if it names too
+    /// record that can't be opened, for good. An invalid header is reported once, and what follows it is dropped: `EMSGSIZE` if it names too
     /// long a record, `EBADMSG` too short a one, `EINVAL` another version. What the socket gives.
     pub fn receive(
         &self,
@@ -60,8 +60,8 @@ impl Session {
         self.receive_record(fd, pieces, control, &mut None, flags)
     }
 
-    /// As [`receive`](Self::receive); `record_type` is told the type of the record that was there, which is none at the end of the stream, also when there
-    /// is nothing behind a record of application data that is empty.
+    /// As [`receive`](Self::receive); `record_type` gets the type of the record that was received. It stays unset at the end of the stream, also
+    /// when only an empty record of application data came before the end.
     ///
     /// # Errors
     /// As for [`receive`](Self::receive).
@@ -274,7 +274,7 @@ impl Session {
     }
 }
 
-/// What a program is told of a record that is none.
+/// The error that a program gets for an invalid record.
 fn errno(error: &TlsError) -> Errno {
     match error.violation {
         Violation::TooLong(..) => Errno::MSGSIZE,

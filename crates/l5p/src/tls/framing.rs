@@ -77,7 +77,7 @@ impl Framing {
         }
     }
 
-    /// Judges bytes where a record begins for certain: in TLS 1.2 it may be of a type that nobody searches for.
+    /// Judges bytes where a record begins for certain: in TLS 1.2 it may be of a type that searches leave out.
     pub(super) fn judge_in_step(self, bytes: &[u8]) -> Judgement {
         let (min, max) = self.length_bounds();
         let is_tls13 = self.version == Version::Tls13;

@@ -1,4 +1,4 @@
-//! Looking at content beyond the record that is unread (`MSG_PEEK`). Nothing of it is kept: whoever takes it opens the records again.
+//! Looking at content beyond the record that is unread (`MSG_PEEK`). Nothing of it is kept: a later read opens the records again.
 
 use std::os::fd::BorrowedFd;
 

@@ -137,7 +137,7 @@ pub(super) fn took(epoch: &mut DeviceEpoch<'_>, batch: &Batch<'_>, begun: usize,
 fn count(state: &mut DeviceEpoch<'_>, batch: &Batch<'_>, records: usize) {
     let end = state.device.end;
     state.device.end = end.wrapping_add(batch.len_of(records) as u32);
-    // Behind the last number there is none: nothing is sent any more.
+    // There is no number after the last one: nothing more is sent.
     state.keys.sequence = state.keys.sequence.saturating_add(records as u64);
     state.device.forget_older();
     let content = batch.content_of(records);
