@@ -59,6 +59,17 @@ pub(crate) const MEMORY_GAUGES: [(&str, &str); 7] = [
     ),
 ];
 
+impl Counters {
+    /// Counts what TCP has to tell.
+    #[cold]
+    pub fn count(&mut self, counted: tcp::Counted) {
+        match counted {
+            tcp::Counted::Timeout => self.tcp_timeouts += 1,
+            tcp::Counted::SpuriousTimeout => self.tcp_spurious_rtos += 1,
+        }
+    }
+}
+
 /// What is counted of the messages of each protocol.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfProtocols([[u64; HostEvent::COUNT]; PROTOCOLS.len()]);
@@ -170,6 +181,10 @@ counters! {
     tcp_estab_resets = "TcpEstabResets",
     /// TCP connections opened with a SYN cookie.
     tcp_syncookies_recv = "TcpExtSyncookiesRecv",
+    /// Retransmission timeouts.
+    tcp_timeouts = "TcpExtTCPTimeouts",
+    /// Retransmission timeouts that came too early, and were taken back.
+    tcp_spurious_rtos = "TcpExtTCPSpuriousRTOs",
     /// Times that memory became short: the level rose from free.
     tcp_memory_pressures = "TcpExtTCPMemoryPressures",
     /// Milliseconds that memory was short, up to the last time that it was free again.

@@ -62,6 +62,7 @@ impl Connection {
         let progress = Progress {
             advanced,
             delivered: delivery.bytes,
+            original: delivery.once.is_some(),
             duplicate,
             reported_twice,
             echo,

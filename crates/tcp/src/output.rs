@@ -54,6 +54,43 @@ pub enum Event {
     TimeWait,
     /// The connection has ended.
     Closed(CloseReason),
+    /// Something that hosts count.
+    Counted(Counted),
+}
+
+/// What hosts count, named as in Linux's `TcpExt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Counted {
+    /// `TCPTimeouts`: a retransmission timeout.
+    Timeout,
+    /// `TCPSpuriousRTOs`: one that came too early, and was taken back.
+    SpuriousTimeout,
+}
+
+impl Counted {
+    const ALL: [Counted; 2] = [Counted::Timeout, Counted::SpuriousTimeout];
+}
+
+/// What is to be counted; each at most once until it is polled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ToCount(u8);
+
+impl ToCount {
+    pub(crate) fn add(&mut self, counted: Counted) {
+        self.0 |= 1 << counted as u8;
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Counted> {
+        let mut all = Counted::ALL.into_iter();
+        let counted = all.find(|counted| self.0 >> *counted as u8 & 1 != 0)?;
+        self.0 &= !(1 << counted as u8);
+        Some(counted)
+    }
 }
 
 /// Why a connection ended.

@@ -3,9 +3,10 @@
 use wire::SeqNum;
 
 use crate::congestion::Before;
+use crate::frto::Frto;
 use crate::time::Time;
 use crate::timer::Timer;
-use crate::{Backoff, Connection, rack::Rack};
+use crate::{Backoff, Connection, Counted, rack::Rack};
 
 /// Duplicate ACKs that stand for a loss without SACK (RFC 5681 §3.2).
 const DUPLICATE_THRESHOLD: u32 = 3;
@@ -32,6 +33,7 @@ pub(crate) struct Recovery {
     /// Duplicate ACKs in a row; counted only without SACK.
     duplicate_acks: u32,
     undo: Option<Undo>,
+    pub(crate) frto: Frto,
 }
 
 /// What to go back to if nothing was lost after all.
@@ -63,6 +65,7 @@ impl Recovery {
             flight: 0,
             duplicate_acks: 0,
             undo: None,
+            frto: Frto::Off,
         }
     }
 
@@ -104,6 +107,8 @@ pub(crate) struct Progress {
     pub(crate) advanced: u32,
     /// Bytes delivered, in order or not.
     pub(crate) delivered: u32,
+    /// Something that was sent once is among these.
+    pub(crate) original: bool,
     /// The ACK was a duplicate (RFC 5681 §2) and the peer has no SACK.
     pub(crate) duplicate: bool,
     /// Bytes of a DSACK block.
@@ -120,7 +125,7 @@ impl Connection {
             // Keeps the point comparable however long nothing is lost.
             self.recovery.point = self.snd.una - 1;
         }
-        let was_undone = self.try_undo(progress);
+        let was_undone = self.was_early(progress) || self.try_undo(progress);
         if !self.options.sack {
             self.count_duplicates(progress);
         }
@@ -198,6 +203,7 @@ impl Connection {
         {
             self.board.renege();
         }
+        self.recovery.frto = self.begin_frto();
         // In fast recovery the reduction for this window of data has been made already.
         if self.recovery.phase == Phase::Open
             || (self.recovery.phase == Phase::Loss && self.rtt.backoff.tries() == 0)
@@ -263,6 +269,7 @@ impl Connection {
             self.leave_recovery();
         }
         self.recovery.phase = Phase::Open;
+        self.recovery.frto = Frto::Off;
         self.recovery.duplicate_acks = 0;
         if let Some(undo) = &mut self.recovery.undo {
             undo.proof = Proof::Reports {
@@ -345,15 +352,25 @@ impl Connection {
         if !(answers_original || all_twice) {
             return false;
         }
-        let undo = self.recovery.undo.take().expect("checked above");
+        self.take_reduction_back();
+        true
+    }
+
+    pub(crate) fn take_reduction_back(&mut self) {
+        let Some(undo) = self.recovery.undo.take() else {
+            return;
+        };
+        if self.recovery.phase == Phase::Loss {
+            self.events.counted.add(Counted::SpuriousTimeout);
+        }
         self.congestion.undo(&undo.before);
         self.board.unmark_lost();
         self.recovery.phase = Phase::Open;
+        self.recovery.frto = Frto::Off;
         self.recovery.duplicate_acks = 0;
         self.snd.due.resend = false;
         self.rtt.backoff = Backoff::default();
         self.stats.undos += 1;
-        true
     }
 
     /// A tail loss probe was answered (RFC 8985 §7.4).

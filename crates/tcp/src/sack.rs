@@ -151,6 +151,11 @@ impl Scoreboard {
         self.lost
     }
 
+    /// Position after the highest byte that was delivered.
+    pub(crate) fn delivered_to(&self) -> SeqNum {
+        self.delivered_to
+    }
+
     pub(crate) fn has_resent(&self) -> bool {
         !self.resent.is_empty()
     }

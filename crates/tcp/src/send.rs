@@ -5,6 +5,7 @@ use std::time::Instant;
 use wire::SeqNum;
 use wire::tcp::{Flags, Header, SackBlocks};
 
+use crate::frto::Frto;
 use crate::recovery::Phase;
 use crate::tcb::CORK_LIMIT;
 use crate::time::{MILLISECOND, Time};
@@ -99,7 +100,7 @@ impl Connection {
 
     /// What is thought lost (RFC 6675 §5, NextSeg rule 1).
     fn poll_resend(&mut self, now: Time) -> Option<Transmit> {
-        if self.board.lost() == 0 {
+        if self.board.lost() == 0 || self.recovery.frto == Frto::Probing {
             self.snd.due.resend = false;
             return None;
         }

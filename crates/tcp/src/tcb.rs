@@ -8,6 +8,7 @@ use crate::congestion::Congestion;
 use crate::cookie::Cookie;
 use crate::mirror::Flight;
 use crate::options::{MIN_MSS, Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
+use crate::output::ToCount;
 use crate::rack::Rack;
 use crate::recovery::{Phase, Recovery};
 use crate::recv::Receiver;
@@ -61,11 +62,13 @@ pub(crate) struct Pending {
     pub(crate) peer_fin: bool,
     pub(crate) time_wait: bool,
     pub(crate) closed: Option<CloseReason>,
+    pub(crate) counted: ToCount,
 }
 
 impl Pending {
     fn is_empty(&self) -> bool {
-        !(self.connected | self.acked | self.peer_fin | self.time_wait) && self.closed.is_none()
+        let is_told = self.connected | self.acked | self.peer_fin | self.time_wait;
+        !is_told && self.closed.is_none() && self.counted.is_empty()
     }
 }
 
@@ -368,7 +371,10 @@ impl Connection {
         if std::mem::take(&mut self.events.time_wait) {
             return Some(Event::TimeWait);
         }
-        self.events.closed.take().map(Event::Closed)
+        if let Some(reason) = self.events.closed.take() {
+            return Some(Event::Closed(reason));
+        }
+        self.events.counted.take().map(Event::Counted)
     }
 
     /// Ends the connection.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::time::{Nanos, SECOND, Time};
 use crate::timer::Timer;
-use crate::{CloseReason, Connection, State};
+use crate::{CloseReason, Connection, Counted, State};
 
 impl Connection {
     /// Does what is due at `now` (see [`poll_timeout`](Self::poll_timeout)); harmless if nothing is.
@@ -138,6 +138,7 @@ impl Connection {
             return;
         }
         self.stats.timeouts += 1;
+        self.events.counted.add(Counted::Timeout);
         self.enter_loss(now);
         self.rtt.backoff.back_off();
         self.timers.set(

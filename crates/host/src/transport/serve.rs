@@ -82,6 +82,7 @@ impl Transport {
                 self.end(id, CloseReason::Unreachable);
             }
             tcp::Event::Closed(reason) => self.end(id, reason.into()),
+            tcp::Event::Counted(counted) => self.device.counters.count(counted),
         }
     }
 

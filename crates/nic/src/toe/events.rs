@@ -31,7 +31,7 @@ impl Toe {
         if let (Some(connection), Phase::Running) = (&mut entry.connection, entry.phase) {
             while let Some(event) = connection.poll_event() {
                 match event {
-                    Event::Connected | Event::Acked(_) => {}
+                    Event::Connected | Event::Acked(_) | Event::Counted(_) => {}
                     Event::PeerFin => entry.unreported.peer_fin = Some(connection.rcv_nxt()),
                     Event::TimeWait => entry.phase = Phase::Ending(CloseReason::Graceful),
                     Event::Closed(reason) => entry.phase = Phase::Ending(reason),

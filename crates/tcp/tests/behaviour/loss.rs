@@ -227,9 +227,12 @@ fn only_a_measurement_ends_the_backoff() {
     let backed_off = peer.info();
     assert_eq!(backed_off.backoff, 3);
     peer.pass(ms(10));
+    // There is no room for new data, by which the timeout could be judged (RFC 5682).
+    let open = std::mem::replace(&mut peer.window, ((9 * mss) >> 7) as u16);
     peer.acknowledge(base + mss);
     let info = peer.info();
     assert_eq!((info.backoff, info.rto), (3, backed_off.rto));
+    peer.window = open;
     // The rest is resent, and what is new after it measures.
     let mut resent = peer.sent_data();
     while let Some((seq, len)) = resent.pop() {

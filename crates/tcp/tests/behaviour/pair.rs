@@ -123,7 +123,7 @@ impl Side {
                 Event::Connected => self.connected = true,
                 Event::Acked(una) => self.send.release(una).for_each(drop),
                 Event::PeerFin => self.peer_fin = true,
-                Event::TimeWait => {}
+                Event::TimeWait | Event::Counted(_) => {}
                 Event::Closed(reason) => self.ended = Some(reason),
             }
         }

@@ -235,7 +235,7 @@ impl World {
                     self.near_ends(id);
                     return;
                 }
-                Some(TcpEvent::TimeWait) => {}
+                Some(TcpEvent::TimeWait | TcpEvent::Counted(_)) => {}
                 None => break,
             }
         }
