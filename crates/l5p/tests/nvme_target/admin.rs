@@ -241,6 +241,49 @@ fn features_are_set_and_read() {
 }
 
 #[test]
+fn features_that_change_nothing_are_kept() {
+    let mut rig = Rig::new();
+    let (id, _) = rig.admin(subsystem(), 0);
+    let under = 1 << 20;
+    // What they are at first, and dword 11 of a value that is set.
+    let cases = [
+        (Feature::ARBITRATION, 0, 0x07, 0x0102_0304),
+        (Feature::POWER_MANAGEMENT, 0, 0, 1 << 5),
+        (Feature::TEMPERATURE_THRESHOLD, 0, 0xffff, 340),
+        (Feature::TEMPERATURE_THRESHOLD, under, 0, under | 270),
+        (Feature::ERROR_RECOVERY, 0, 0, 20),
+    ];
+    for (feature, select, first, value) in cases {
+        assert_eq!(rig.feature(id, feature, select), Ok(first), "{feature:?}");
+        assert_eq!(rig.set_feature(id, feature, value), Status::SUCCESS);
+        let set = rig.feature(id, feature, select);
+        assert_eq!(set, Ok(value & !select), "{feature:?}");
+    }
+    let temperature = Feature::TEMPERATURE_THRESHOLD;
+    assert_eq!(rig.feature(id, temperature, 0), Ok(340), "the other one");
+    // There is one power state, no sensor but the composite one, and no error for deallocated blocks.
+    let refused = [
+        (Feature::POWER_MANAGEMENT, 1),
+        (temperature, 1 << 16 | 340),
+        (temperature, 2 << 20 | 340),
+        (Feature::ERROR_RECOVERY, 1 << 16),
+    ];
+    for (feature, value) in refused {
+        let status = rig.set_feature(id, feature, value);
+        assert!(status.is(Status::INVALID_FIELD), "{feature:?}");
+    }
+    assert!(rig.feature(id, temperature, 1 << 16).is_err());
+
+    // A discovery controller has none of them.
+    let (discovery, _) = rig.admin(Nqn::DISCOVERY, 0);
+    for (feature, ..) in cases {
+        assert!(rig.feature(discovery, feature, 0).is_err());
+        let status = rig.set_feature(discovery, feature, 0);
+        assert!(status.is(Status::INVALID_FIELD), "{feature:?}");
+    }
+}
+
+#[test]
 fn commands_that_the_controller_does_not_have_are_refused() {
     let mut rig = Rig::new();
     let (id, _) = rig.admin(subsystem(), 0);

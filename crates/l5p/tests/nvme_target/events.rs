@@ -11,14 +11,9 @@ use wire::nvme::log::LogPage;
 use super::admin::log;
 use super::rig::*;
 
-fn enable(rig: &mut Rig, id: l5p::nvme::target::ConnectionId, mask: EventMask) {
-    let set = Admin::SetFeatures {
-        feature: Feature::ASYNC_EVENT_CONFIGURATION,
-        save: false,
-        nsid: 0,
-        value: mask.0,
-    };
-    assert_eq!(rig.simple(id, set.entry(1)), Status::SUCCESS);
+pub fn enable(rig: &mut Rig, id: l5p::nvme::target::ConnectionId, mask: EventMask) {
+    let feature = Feature::ASYNC_EVENT_CONFIGURATION;
+    assert_eq!(rig.set_feature(id, feature, mask.0), Status::SUCCESS);
 }
 
 #[test]
@@ -62,13 +57,9 @@ fn events_that_the_host_did_not_enable_are_not_told() {
     assert!(rig.receive(id).is_none());
     enable(&mut rig, id, EventMask::NAMESPACES);
     assert_eq!(rig.reply(id).0.cid, 20);
-    let set = Admin::SetFeatures {
-        feature: Feature::ASYNC_EVENT_CONFIGURATION,
-        save: false,
-        nsid: 0,
-        value: EventMask::DISCOVERY.0,
-    };
-    assert!(rig.simple(id, set.entry(1)).is(Status::INVALID_FIELD));
+    let feature = Feature::ASYNC_EVENT_CONFIGURATION;
+    let refused = rig.set_feature(id, feature, EventMask::DISCOVERY.0);
+    assert!(refused.is(Status::INVALID_FIELD));
 }
 
 #[test]
@@ -101,6 +92,27 @@ fn only_so_many_requests_wait() {
     assert_eq!((second.cid, second.dword0()), (30, 0));
     rig.command(id, Admin::AsyncEventRequest.entry(25), &[]);
     assert!(rig.receive(id).is_none());
+}
+
+/// SPDK's host does so when it detaches.
+#[test]
+fn a_command_with_the_identifier_of_a_request_for_events_takes_its_place() {
+    let mut rig = Rig::new();
+    let (id, _) = rig.admin(subsystem(), 0);
+    enable(&mut rig, id, EventMask::NAMESPACES);
+    for cid in [20, 21] {
+        rig.command(id, Admin::AsyncEventRequest.entry(cid), &[]);
+    }
+    assert_eq!(rig.simple(id, Admin::KeepAlive.entry(20)), Status::SUCCESS);
+    // The identifier is that command's, which has ended: no event comes under it.
+    rig.target.remove_namespace(0, 7);
+    assert_eq!(rig.reply(id).0.cid, 21);
+    assert!(rig.receive(id).is_none());
+    // Another command that is under way keeps its identifier.
+    rig.command(id, Admin::KeepAlive.entry(30), &[]);
+    rig.command(id, Admin::KeepAlive.entry(30), &[]);
+    assert_eq!(rig.reply(id).0.status, Status::SUCCESS);
+    assert!(rig.reply(id).0.status.is(Status::CID_CONFLICT));
 }
 
 #[test]

@@ -5,6 +5,8 @@ mod connect;
 mod events;
 mod hostile;
 mod io;
+mod reset;
 mod rig;
 mod store_order;
 mod time;
+mod unnamed;

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use l5p::nvme::target::{
     Action, CloseReason, CommandRef, Config, ConnectionId, Hosts, Limits, Memory, Namespace,
-    Operation, Owner, Place, Portal, Source, StoreId, StoreRequest, Subsystem, Target, ranges,
+    Operation, Owner, Place, Portal, PskIdentity, Source, StoreId, StoreRequest, Subsystem, Target,
+    ranges,
 };
 use wire::nvme::command::{
     Admin, CompletionEntry, Configuration, ConnectData, ConnectReply, DYNAMIC_CONTROLLER,
-    DataPointer, Fabrics, Io, Property, Status, SubmissionEntry,
+    DataPointer, Fabrics, Feature, Io, Property, Status, SubmissionEntry,
 };
 use wire::nvme::identify::NamespaceIds;
 use wire::nvme::{CapsuleCmd, Digests, FatalError, H2CData, ICReq, Nqn, Pdu, R2T};
@@ -139,7 +140,12 @@ impl Rig {
 
     /// A connection that has exchanged ICReq and ICResp.
     pub fn open(&mut self, max_r2t: u32) -> ConnectionId {
-        let id = self.target.accept(self.now, None).unwrap();
+        self.open_as(None, max_r2t)
+    }
+
+    /// As [`Rig::open`], of a host that TLS has proved something of.
+    pub fn open_as(&mut self, proved: Option<PskIdentity>, max_r2t: u32) -> ConnectionId {
+        let id = self.target.accept(self.now, proved).unwrap();
         let request = Pdu::ICReq(ICReq {
             pfv: 0,
             hpda: 0,
@@ -269,6 +275,18 @@ impl Rig {
         entries: u32,
         keep_alive: u32,
     ) -> CompletionEntry {
+        self.connect_with(id, &data.to_bytes(), queue, entries, keep_alive)
+    }
+
+    /// As [`Rig::connect_as`], with data of any bytes.
+    pub fn connect_with(
+        &mut self,
+        id: ConnectionId,
+        data: &[u8],
+        queue: u16,
+        entries: u32,
+        keep_alive: u32,
+    ) -> CompletionEntry {
         let connect = Fabrics::Connect {
             queue,
             entries,
@@ -276,8 +294,43 @@ impl Rig {
             keep_alive,
         };
         let entry = connect.entry(0xbeef).with_data(in_capsule(1024));
-        self.command(id, entry, &data.to_bytes());
+        self.command(id, entry, data);
         self.reply(id).0
+    }
+
+    /// Sets or clears CC.EN.
+    pub fn enable(&mut self, admin: ConnectionId, enabled: bool) {
+        let configuration = Configuration(Configuration::ENABLED.0 & !u32::from(!enabled));
+        let set = Fabrics::PropertySet(Property::CC, configuration.0.into());
+        assert_eq!(self.simple(admin, set.entry(1)), Status::SUCCESS);
+    }
+
+    pub fn set_feature(&mut self, admin: ConnectionId, feature: Feature, value: u32) -> Status {
+        let set = Admin::SetFeatures {
+            feature,
+            save: false,
+            nsid: 0,
+            value,
+        };
+        self.simple(admin, set.entry(1))
+    }
+
+    /// Dword 0 of what Get Features answers.
+    pub fn feature(
+        &mut self,
+        admin: ConnectionId,
+        feature: Feature,
+        value: u32,
+    ) -> Result<u32, Status> {
+        let get = Admin::GetFeatures {
+            feature,
+            select: 0,
+            nsid: 0,
+            value,
+        };
+        self.command(admin, get.entry(4), &[]);
+        let entry = self.reply(admin).0;
+        entry.status.ok().map(|()| entry.dword0())
     }
 
     /// An admin queue, and its controller.
@@ -289,8 +342,7 @@ impl Rig {
         else {
             panic!("{reply:?}");
         };
-        let set = Fabrics::PropertySet(Property::CC, Configuration::ENABLED.0.into());
-        assert_eq!(self.simple(id, set.entry(1)), Status::SUCCESS);
+        self.enable(id, true);
         (id, controller)
     }
 

@@ -19,6 +19,8 @@ impl Nqn {
     pub const MAX_LEN: usize = 223;
     /// Bytes of a field that holds a name, padded with NULs.
     pub const FIELD_LEN: usize = 256;
+    /// No name: that of a host which says none. [`Nqn::new`] and [`Nqn::parse`] do not give it.
+    pub const EMPTY: Nqn = Nqn::from_literal("");
     /// The name that every discovery subsystem answers to (§3.1.2.3).
     pub const DISCOVERY: Nqn = Nqn::from_literal("nqn.2014-08.org.nvmexpress.discovery");
 

@@ -375,9 +375,9 @@ impl Target {
                 stack.abort(now, link.socket)
             }
             CloseReason::R2t => link.terminate(now, stack),
-            CloseReason::ControllerGone | CloseReason::HostTerminated(_) => {
-                stack.close(now, link.socket)
-            }
+            CloseReason::ControllerGone
+            | CloseReason::ControllerReset
+            | CloseReason::HostTerminated(_) => stack.close(now, link.socket),
         };
     }
 

@@ -204,6 +204,9 @@ pub enum CloseReason {
     /// The admin queue of its controller is gone.
     #[error("its controller is gone")]
     ControllerGone,
+    /// The host has reset its controller.
+    #[error("the host has reset its controller")]
+    ControllerReset,
     /// The host ended it with an H2CTermReq.
     #[error("the host ended it: {0}")]
     HostTerminated(wire::nvme::FatalError),

@@ -174,7 +174,10 @@ impl Target {
                 Ok(0)
             }
             Feature::HOST_IDENTIFIER => Err(Status::SEQUENCE_ERROR.do_not_retry()),
-            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+            _ if controller.subject == Subject::Discovery => {
+                Err(Status::INVALID_FIELD.do_not_retry())
+            }
+            _ => controller.features.set(feature, value).map(|()| 0),
         }
     }
 
@@ -207,7 +210,10 @@ impl Target {
                 io::to_host(entry, 16)?;
                 return Ok(Plan::Answer(Answer::HostId, 16));
             }
-            _ => return Err(Status::INVALID_FIELD.do_not_retry()),
+            _ if controller.subject == Subject::Discovery => {
+                return Err(Status::INVALID_FIELD.do_not_retry());
+            }
+            _ => controller.features.get(feature, value)?,
         };
         Ok(Plan::Reply(dword.into()))
     }

@@ -47,6 +47,8 @@ impl Target {
             return Err(FatalError::field(4));
         }
         let entry = SubmissionEntry::parse(&capsule.sqe);
+        self.give_up_event_request(id, entry.cid);
+        let connection = self.open_mut(id).expect("it is open");
         let Some(slot) = connection.start(entry.cid, entry.nsid) else {
             return Err(FatalError::of(FatalErrorStatus::SEQUENCE));
         };
@@ -65,6 +67,22 @@ impl Target {
             self.deliver_events(controller);
         }
         Ok(place)
+    }
+
+    /// A host that gives the identifier of a request for events to another command waits for that event no more: as SPDK's does when it
+    /// detaches.
+    fn give_up_event_request(&mut self, id: ConnectionId, cid: u16) {
+        let connection = self.open_mut(id).expect("it is open");
+        let Phase::Admin(controller) = connection.phase else {
+            return;
+        };
+        let Some(slot) = connection.find(cid) else {
+            return;
+        };
+        let controller = self.controller_mut(controller);
+        if controller.is_some_and(|controller| controller.events.unpark(slot)) {
+            self.open_mut(id).expect("it is open").finish(slot);
+        }
     }
 
     /// Who the command is for.

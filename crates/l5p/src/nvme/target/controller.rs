@@ -7,6 +7,7 @@ use wire::nvme::command::{Configuration, ControllerStatus, Shutdown, ShutdownSta
 use wire::nvme::log::ErrorEntry;
 
 use super::events::Events;
+use super::features::Features;
 use super::ids::ConnectionId;
 
 /// Granularity of the keep-alive timer (KAS), in units of 100 ms.
@@ -37,6 +38,10 @@ pub(super) struct Controller {
     heard: Instant,
     /// Whether the volatile write cache is enabled.
     pub write_cache: bool,
+    /// Other features.
+    pub features: Features,
+    /// I/O queues that a reset has deleted, on whose commands stores may still work.
+    pub leaving: Vec<ConnectionId>,
     pub events: Events,
     pub errors: ErrorLog,
 }
@@ -83,6 +88,8 @@ impl Controller {
             keep_alive: Duration::ZERO,
             heard: now,
             write_cache: true,
+            features: Features::default(),
+            leaving: Vec::new(),
             events: Events::default(),
             errors: ErrorLog::default(),
         }
@@ -121,8 +128,18 @@ impl Controller {
         self.configuration
     }
 
-    pub(super) fn status(&self) -> ControllerStatus {
-        ControllerStatus::new(self.is_ready(), self.failed, self.shutdown)
+    /// CSTS. `resetting`: it is not idle yet after a reset.
+    pub(super) fn status(&self, resetting: bool) -> ControllerStatus {
+        ControllerStatus::new(self.is_ready() || resetting, self.failed, self.shutdown)
+    }
+
+    /// As it was when it was made, but for CC and for errors, of which the log keeps what there was. `leaving`: its queues.
+    pub(super) fn reset(&mut self, io_queues: u16, leaving: Vec<ConnectionId>) {
+        self.queues = vec![None; usize::from(io_queues)];
+        self.leaving.extend(leaving);
+        self.write_cache = true;
+        self.features = Features::default();
+        self.events = Events::default();
     }
 
     /// Sets CC (§3.1.3.5).

@@ -37,6 +37,11 @@ impl Events {
         self.requests.len() < before
     }
 
+    /// All commands that wait, which do so no more.
+    pub(super) fn take_requests(&mut self) -> Vec<u16> {
+        std::mem::take(&mut self.requests)
+    }
+
     /// A namespace came, went or changed.
     pub(super) fn namespace_changed(&mut self, nsid: u32) {
         if let Err(at) = self.changed.binary_search(&nsid) {

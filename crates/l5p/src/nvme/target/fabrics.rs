@@ -187,10 +187,16 @@ impl Target {
                 && controller.host == data.host
                 && controller.host_id == data.host_id
         };
-        let found = self.controllers.iter_mut().find(|(_, c)| is_it(c));
-        let Some(((index, generation), controller)) = found else {
+        let found = self.controllers.iter().find(|(_, c)| is_it(c));
+        let Some(((index, generation), _)) = found else {
             return Err(Refusal::invalid(true, offset::CNTLID));
         };
+        let reference = ControllerRef { index, generation };
+        // As above: a write of a queue that a reset has deleted comes first.
+        if self.is_resetting(reference) {
+            return Err(Refusal(Status::CONNECT_CONTROLLER_BUSY, 0));
+        }
+        let controller = self.controller_mut(reference).expect("it was found");
         let Some(place) = controller.queues.get(usize::from(request.queue) - 1) else {
             return Err(Refusal::invalid(false, offset::QID));
         };
@@ -204,7 +210,7 @@ impl Target {
         controller.hear(now);
         let cntlid = controller.id;
         let phase = Phase::Io {
-            controller: ControllerRef { index, generation },
+            controller: reference,
             queue: request.queue,
         };
         let owner = QueueOwner {
@@ -286,21 +292,28 @@ impl Target {
 
     fn property(&mut self, id: ControllerRef, property: Property) -> Result<u64, Status> {
         let entries = self.config.limits.queue_entries;
+        let resetting = self.is_resetting(id);
         let controller = self.controller_mut(id).expect("its queue is open");
         match property {
             Property::CAP => Ok(Capabilities::new(entries, READY_TIMEOUT).0),
             Property::VS => Ok(VERSION.0.into()),
             Property::CC => Ok(controller.configuration().0.into()),
-            Property::CSTS => Ok(controller.status().0.into()),
+            Property::CSTS => Ok(controller.status(resetting).0.into()),
             _ => Err(Status::INVALID_FIELD.do_not_retry()),
         }
     }
 
     fn configure(&mut self, id: ControllerRef, new: Configuration) {
         let controller = self.controller_mut(id).expect("its queue is open");
-        if controller.configure(new) == Configured::Done {
+        let resets = controller.configuration().enabled() && !new.enabled();
+        let configured = controller.configure(new);
+        if resets {
+            self.reset_controller(id);
+        }
+        if configured == Configured::Done {
             return;
         }
+        let controller = self.controller_mut(id).expect("its queue is open");
         if controller.flushes > 0 {
             // However often the host asks, only so many are under way.
             controller.flush_again = true;

@@ -5,6 +5,14 @@
 pub struct Feature(pub u8);
 
 impl Feature {
+    /// Arbitration: how many commands at once, and the weights of the queues.
+    pub const ARBITRATION: Feature = Feature(0x01);
+    /// Power Management: bits 4:0 are the power state.
+    pub const POWER_MANAGEMENT: Feature = Feature(0x02);
+    /// Temperature Threshold: bits 15:0 are kelvins, 19:16 the sensor, 21:20 which threshold.
+    pub const TEMPERATURE_THRESHOLD: Feature = Feature(0x04);
+    /// Error Recovery: bits 15:0 are the time limit of a command, bit 16 asks for errors of deallocated blocks.
+    pub const ERROR_RECOVERY: Feature = Feature(0x05);
     /// Volatile Write Cache: bit 0 enables it.
     pub const VOLATILE_WRITE_CACHE: Feature = Feature(0x06);
     /// Number of Queues; see [`QueueCounts`].

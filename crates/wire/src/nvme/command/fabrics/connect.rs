@@ -22,7 +22,7 @@ pub struct ConnectData {
     pub controller: u16,
     /// The subsystem.
     pub subsystem: Nqn,
-    /// The host.
+    /// The host: [`Nqn::EMPTY`] if it does not say who it is, as SPDK's tools do not unless they are told a name.
     pub host: Nqn,
 }
 
@@ -53,7 +53,10 @@ impl ConnectData {
             host_id: array_at(bytes, 0),
             controller: u16_le_at(bytes, CONTROLLER_AT),
             subsystem: nqn(SUBSYSTEM_AT)?,
-            host: nqn(HOST_AT)?,
+            host: match bytes[HOST_AT] {
+                0 => Nqn::EMPTY,
+                _ => nqn(HOST_AT)?,
+            },
         })
     }
 

@@ -1,0 +1,98 @@
+//! Controller Reset: CC.EN from 1 to 0.
+
+use l5p::nvme::target::CloseReason;
+use wire::nvme::command::{
+    Admin, Blocks, ConnectData, ControllerStatus, EventMask, Fabrics, Feature, Io, Property, Status,
+};
+
+use super::events::enable;
+use super::rig::*;
+
+fn status(rig: &mut Rig, admin: l5p::nvme::target::ConnectionId) -> ControllerStatus {
+    rig.command(admin, Fabrics::PropertyGet(Property::CSTS).entry(2), &[]);
+    ControllerStatus(rig.reply(admin).0.result as u32)
+}
+
+#[test]
+fn a_reset_deletes_the_io_queues_and_keeps_the_admin_queue() {
+    let mut rig = Rig::new();
+    let (admin, controller) = rig.admin(subsystem(), 4000);
+    let first = rig.io_queue(controller, 1, 0);
+    let second = rig.io_queue(controller, 2, 0);
+    rig.enable(admin, false);
+    assert_eq!(
+        rig.closed,
+        [
+            (first, CloseReason::ControllerReset),
+            (second, CloseReason::ControllerReset)
+        ]
+    );
+    assert!(!status(&mut rig, admin).ready());
+    // Nor can there be new ones before the host enables it again.
+    let id = rig.open(0);
+    let data = ConnectData {
+        controller,
+        ..connect_data(subsystem())
+    };
+    let refused = rig.connect_as(id, data, 1, 32, 0);
+    assert!(refused.status.is(Status::SEQUENCE_ERROR));
+    rig.enable(admin, true);
+    assert!(status(&mut rig, admin).ready());
+    let io = rig.io_queue(controller, 1, 0);
+    let read = Io::Read {
+        blocks: Blocks { start: 0, count: 1 },
+        fua: false,
+    };
+    assert_eq!(rig.read(io, 1, read, BLOCK).0, Status::SUCCESS);
+}
+
+#[test]
+fn a_reset_forgets_features_and_requests_for_events() {
+    let mut rig = Rig::new();
+    let (admin, _) = rig.admin(subsystem(), 4000);
+    enable(&mut rig, admin, EventMask::NAMESPACES);
+    rig.command(admin, Admin::AsyncEventRequest.entry(20), &[]);
+    let cache = Feature::VOLATILE_WRITE_CACHE;
+    assert_eq!(rig.set_feature(admin, cache, 0), Status::SUCCESS);
+    rig.enable(admin, false);
+    rig.enable(admin, true);
+    rig.target.remove_namespace(0, 7);
+    assert!(rig.receive(admin).is_none(), "no event");
+    let mut feature = |feature| rig.feature(admin, feature, 0);
+    assert_eq!(feature(Feature::ASYNC_EVENT_CONFIGURATION), Ok(0));
+    assert_eq!(feature(cache), Ok(1));
+    assert_eq!(feature(Feature::KEEP_ALIVE_TIMER), Ok(4000), "Connect's");
+    // Its identifier is free, and so are the places of such requests.
+    for cid in 20..24 {
+        rig.command(admin, Admin::AsyncEventRequest.entry(cid), &[]);
+    }
+    assert!(rig.receive(admin).is_none());
+}
+
+/// What was written through a queue that is deleted must not come after what is written through the next one.
+#[test]
+fn a_controller_is_ready_until_stores_have_done_what_a_reset_has_left_to_them() {
+    let mut rig = Rig::new();
+    let (admin, controller) = rig.admin(subsystem(), 0);
+    let io = rig.io_queue(controller, 1, 0);
+    rig.at_once = false;
+    let blocks = Blocks { start: 0, count: 1 };
+    let write = Io::Write { blocks, fua: false }.entry(5, 1);
+    rig.command(io, write.with_data(in_capsule(512)), &pattern(BLOCK, 3));
+    rig.enable(admin, false);
+    assert!(status(&mut rig, admin).ready(), "not idle yet");
+    rig.enable(admin, true);
+    let data = ConnectData {
+        controller,
+        ..connect_data(subsystem())
+    };
+    let id = rig.open(0);
+    let refused = rig.connect_as(id, data, 1, 32, 0);
+    assert!(refused.status.is(Status::CONNECT_CONTROLLER_BUSY));
+    rig.enable(admin, false);
+    let asked = rig.asked.remove(0);
+    rig.store(asked);
+    assert!(!status(&mut rig, admin).ready());
+    rig.enable(admin, true);
+    rig.io_queue(controller, 1, 0);
+}
