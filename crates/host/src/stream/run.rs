@@ -1,9 +1,9 @@
 //! The front of a stream as one context has decrypted it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use l5p::ContextTag;
-use tcp::Chunk;
 
 use super::chunks::ReadChunks;
 use super::segment::Segment;
@@ -17,6 +17,8 @@ pub(crate) struct Run<'a> {
     segment: usize,
     /// Bytes of that segment before it.
     offset: usize,
+    /// Bytes of that segment behind it; none if the context has not decrypted them, or they are not in the arena.
+    front: &'a [u8],
     walked: Walked,
 }
 
@@ -33,28 +35,52 @@ pub(crate) struct Walked {
 
 impl<'a> Run<'a> {
     pub(super) fn new(segments: &'a VecDeque<Segment>, context: ContextTag) -> Self {
-        Self {
+        let mut run = Self {
             segments,
             context,
             segment: 0,
             offset: 0,
+            front: &[],
             walked: Walked::default(),
-        }
+        };
+        run.enter();
+        run
+    }
+
+    /// At the first byte of a segment.
+    fn enter(&mut self) {
+        self.offset = 0;
+        let segment = self.segments.get(self.segment);
+        self.front = segment
+            .and_then(|segment| self.decrypted(segment))
+            .unwrap_or_default();
+    }
+
+    /// The bytes, if the context has decrypted them and they are in the arena.
+    fn decrypted(&self, segment: &'a Segment) -> Option<&'a [u8]> {
+        let is_ours = segment.status.replaced == Some(self.context);
+        segment
+            .as_buffer()
+            .filter(|_| is_ours)
+            .map(|buffer| &**buffer)
     }
 
     /// Whether the context has decrypted the next `len` bytes, and they are there.
     #[inline]
     pub fn holds(&self, len: usize) -> bool {
+        len <= self.front.len() || self.holds_across(len)
+    }
+
+    fn holds_across(&self, len: usize) -> bool {
         let mut left = self.offset + len;
         for segment in self.segments.range(self.segment..) {
-            if segment.status.replaced != Some(self.context) || segment.as_buffer().is_none() {
+            let Some(bytes) = self.decrypted(segment) else {
                 return false;
-            }
-            let held = segment.len() as usize;
-            if left <= held {
+            };
+            if left <= bytes.len() {
                 return true;
             }
-            left -= held;
+            left -= bytes.len();
         }
         false
     }
@@ -62,62 +88,69 @@ impl<'a> Run<'a> {
     /// `N` bytes from `ahead` on, if they are there.
     #[inline]
     pub fn peek<const N: usize>(&self, ahead: usize) -> Option<[u8; N]> {
-        let from = self.offset + ahead;
-        let front = self.segments.get(self.segment)?.as_buffer()?;
-        match front.get(from..from + N) {
+        match self.front.get(ahead..ahead + N) {
             Some(bytes) => bytes.try_into().ok(),
-            None => self.peek_across(from),
+            None => self.peek_across(self.offset + ahead),
         }
     }
 
-    fn peek_across<const N: usize>(&self, from: usize) -> Option<[u8; N]> {
-        let segments = self.segments.range(self.segment..);
-        let buffers = segments.map_while(Segment::as_buffer);
+    fn peek_across<const N: usize>(&self, mut from: usize) -> Option<[u8; N]> {
         let mut bytes = [0; N];
-        let (mut skipped, mut done) = (from, 0);
-        for buffer in buffers {
-            let rest = buffer.get(skipped..).unwrap_or_default();
-            skipped = skipped.saturating_sub(buffer.len());
-            let taken = rest.len().min(N - done);
-            bytes[done..done + taken].copy_from_slice(&rest[..taken]);
-            done += taken;
-            if done == N {
-                return Some(bytes);
+        let mut done = 0;
+        for segment in self.segments.range(self.segment..) {
+            let buffer = segment.as_buffer()?;
+            if let Some(rest) = buffer.get(from..) {
+                let taken = rest.len().min(N - done);
+                bytes[done..done + taken].copy_from_slice(&rest[..taken]);
+                done += taken;
+                if done == N {
+                    return Some(bytes);
+                }
             }
+            from = from.saturating_sub(buffer.len());
         }
         None
     }
 
-    /// Passes bytes that it [holds](Self::holds).
+    /// Passes a message of `len` bytes, which it [holds](Self::holds), and gives its content.
     #[inline]
-    pub fn skip(&mut self, len: usize) {
-        self.walk(len, |_, _, _| false);
+    pub fn give(&mut self, len: usize, content: Range<usize>, chunks: &mut ReadChunks) {
+        if len < self.front.len() && !content.is_empty() {
+            let start = self.offset + content.start;
+            chunks.push_piece(self.segment, start as u32, content.len() as u32);
+            self.walked.shares_last = true;
+            self.pass(len);
+        } else {
+            self.walk(content.start, |_, _, _| false);
+            self.walk(content.len(), |segment, start, len| {
+                chunks.push_piece(segment, start as u32, len as u32);
+                true
+            });
+            self.walk(len - content.end, |_, _, _| false);
+        }
     }
 
-    /// Passes bytes that it [holds](Self::holds), which are content.
-    #[inline]
-    pub fn give(&mut self, len: usize, chunks: &mut ReadChunks) {
-        self.walk(len, |segment, start, len| {
-            chunks.push_piece(segment, start as u32, len as u32);
-            true
-        });
-    }
-
-    #[inline]
     fn walk(&mut self, mut len: usize, mut each: impl FnMut(usize, usize, usize) -> bool) {
-        self.walked.len += len as u32;
         while len > 0 {
-            let held = self.segments[self.segment].len() as usize - self.offset;
-            let bytes = len.min(held);
+            let bytes = len.min(self.front.len());
             self.walked.shares_last |= each(self.segment, self.offset, bytes);
-            self.offset += bytes;
             len -= bytes;
-            if bytes == held {
-                (self.segment, self.offset) = (self.segment + 1, 0);
+            self.pass(bytes);
+            if self.front.is_empty() {
+                self.segment += 1;
                 self.walked.shares_last = false;
                 self.walked.segments += 1;
+                self.enter();
             }
         }
+    }
+
+    /// Passes bytes of the segment that it is in.
+    #[inline]
+    fn pass(&mut self, len: usize) {
+        self.front = &self.front[len..];
+        self.offset += len;
+        self.walked.len += len as u32;
     }
 
     /// How far it was walked.

@@ -68,17 +68,19 @@ impl Session {
         run: &mut Run<'_>,
         chunks: &mut ReadChunks,
     ) -> Option<()> {
+        let left = (stream.len() - run.walked().len) as usize;
+        if left < HEADER_LEN {
+            return None;
+        }
         let header: [u8; HEADER_LEN] = run.peek(0)?;
         let len = self.record_len(&header)?;
-        if !run.holds(len) {
+        if left < len || !run.holds(len) {
             return None;
         }
         let content = self.reader.content_range(len)?;
         let [kind] = run.peek(self.reader.type_offset(len))?;
         self.pass_decrypted(stream.start() + run.walked().len, len, kind)?;
-        run.skip(content.start);
-        run.give(content.len(), chunks);
-        run.skip(len - content.end);
+        run.give(len, content, chunks);
         Some(())
     }
 }
