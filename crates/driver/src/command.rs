@@ -1,9 +1,9 @@
 //! Descriptors that are not packets.
 
-use l5p::{Layers, ProtocolId, ResourceId};
+use l5p::{ProtocolId, ResourceId};
 use nic::ring::accel::{Splice, SpliceId};
-use nic::ring::{ContextId, Direction, InnerPlace, SendDescriptor, Slice};
-use wire::{FlowKey, SeqNum};
+use nic::ring::{ContextId, CreateContext, InnerPlace, ResyncResponse, SendDescriptor, Slice};
+use wire::SeqNum;
 
 /// Where the NIC asks for a message: a place in the outermost stream, and with `inner` a byte of the content of the message there.
 #[derive(Clone, Copy, Debug)]
@@ -18,29 +18,11 @@ pub struct Place {
 #[derive(Debug)]
 pub enum Command {
     /// `l5o_create` (Autonomous NIC offloads, Listing 1).
-    Create {
-        /// Its id.
-        context: ContextId,
-        /// Which way its packets go.
-        direction: Direction,
-        /// Their flow.
-        flow: FlowKey,
-        /// Where its first message begins.
-        tcpsn: SeqNum,
-        /// Its protocols.
-        layers: Layers,
-    },
+    Create(CreateContext),
     /// `l5o_destroy`.
     Destroy(ContextId),
-    /// `l5o_resync_rx_resp`: a message of this index begins there, or none does.
-    Resync {
-        /// The context that asked.
-        context: ContextId,
-        /// Where it asked for a message.
-        place: Place,
-        /// The message's index.
-        index: Option<u64>,
-    },
+    /// `l5o_resync_rx_resp`: a message begins where the NIC asked for one, or none does.
+    Resync(ResyncResponse),
     /// `l5o_add_rr_state`, of memory in one piece.
     AddRr(ContextId, u16, Slice),
     /// `l5o_del_rr_state`.
@@ -73,31 +55,9 @@ impl Command {
     /// What is posted for it.
     pub(crate) fn descriptor(&self) -> SendDescriptor<'_> {
         match self {
-            Command::Create {
-                context,
-                direction,
-                flow,
-                tcpsn,
-                layers,
-            } => SendDescriptor::CreateContext {
-                context: *context,
-                direction: *direction,
-                flow: *flow,
-                tcpsn: *tcpsn,
-                layers,
-            },
+            Command::Create(create) => SendDescriptor::CreateContext(create),
             Command::Destroy(context) => SendDescriptor::DestroyContext { context: *context },
-            Command::Resync {
-                context,
-                place,
-                index,
-            } => SendDescriptor::ResyncResponse {
-                context: *context,
-                tcpsn: place.tcpsn,
-                inner: place.inner,
-                confirmed: index.is_some(),
-                index: index.unwrap_or(0),
-            },
+            Command::Resync(response) => SendDescriptor::ResyncResponse(*response),
             Command::AddRr(context, tag, slice) => SendDescriptor::AddRrState {
                 context: *context,
                 tag: *tag,

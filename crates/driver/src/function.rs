@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use l5p::Layers;
-use nic::ring::{ContextId, Direction, HostQueue, InnerRecover, PostError, SendProducer, Slice};
+use nic::ring::{
+    ContextId, CreateContext, Direction, HostQueue, InnerRecover, PostError, ResyncResponse,
+    SendProducer, Slice,
+};
 use wire::{FlowKey, SeqNum};
 
 use crate::command::{Command, Place};
@@ -78,13 +81,13 @@ impl<C, M> Function<C, M> {
         layers: Layers,
     ) -> Option<ContextId> {
         let context = self.contexts.allocate(shadow)?;
-        self.command(Command::Create {
+        self.command(Command::Create(CreateContext {
             context,
             direction,
             flow,
             tcpsn,
             layers,
-        });
+        }));
         Some(context)
     }
 
@@ -95,11 +98,13 @@ impl<C, M> Function<C, M> {
 
     /// Answers a question of the NIC's (`l5o_resync_rx_resp`): a message of this index begins there, or none does.
     pub fn answer(&mut self, context: ContextId, place: Place, index: Option<u64>) {
-        self.command(Command::Resync {
+        self.command(Command::Resync(ResyncResponse {
             context,
-            place,
-            index,
-        });
+            tcpsn: place.tcpsn,
+            inner: place.inner,
+            confirmed: index.is_some(),
+            index: index.unwrap_or(0),
+        }));
     }
 
     /// Gives a command to the NIC, behind all others.

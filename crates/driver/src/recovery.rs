@@ -2,7 +2,7 @@
 
 use l5p::MsgState;
 use nic::ring::toe::ToeId;
-use nic::ring::{ContextId, InnerRecover, SendDescriptor, Slice, Verify};
+use nic::ring::{ContextId, InnerRecover, RecoverContext, SendDescriptor, Slice, Verify};
 use wire::SeqNum;
 
 /// What must be named to the NIC before it can send from some position on (Autonomous NIC offloads §4.2).
@@ -59,15 +59,17 @@ impl Recovery {
         inner: Option<InnerRecover>,
     ) -> SendDescriptor<'a> {
         SendDescriptor::RecoverContext {
-            context,
-            start: self.message.start,
-            index: self.message.index,
-            len: self.message.len,
-            resume,
+            recover: RecoverContext {
+                context,
+                start: self.message.start,
+                index: self.message.index,
+                len: self.message.len,
+                resume,
+                verify: self.verify,
+                inner,
+                toe,
+            },
             prefix,
-            verify: self.verify,
-            inner,
-            toe,
         }
     }
 }

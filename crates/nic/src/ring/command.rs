@@ -1,14 +1,14 @@
 //! The device's side of a send ring: descriptors copied out once, checked, and made into [`Command`]s.
 
-use l5p::{Direction, Layers, MAX_RESOURCE, ProtocolId, ResourceId};
-use wire::{FlowKey, SeqNum};
+use l5p::{Layers, MAX_RESOURCE, ProtocolId, ResourceId};
 
 use super::accel::{self, AccelCommand};
+use super::context::{CreateContext, RecoverContext, ResyncResponse};
 use super::error::ErrorCode;
 use super::gather::{Gather, MAX_RR_SLICES};
-use super::layout::{self, ContextId, Form, PARAMETER_WORDS, SLOT_WORDS, View};
-use super::send::{InnerPlace, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify};
-use super::toe::{self, ToeId, ToeRequest};
+use super::layout::{self, ContextId, Form, PARAMETER_WORDS, SLOT_WORDS, View, value};
+use super::send::{MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags};
+use super::toe::{self, ToeRequest};
 
 /// A packet to send; its slices are in the [`Gather`] that was filled along with it.
 #[derive(Debug, Clone)]
@@ -21,44 +21,11 @@ pub(crate) struct Send {
     pub(crate) payload_len: u32,
 }
 
-/// The place in the stream that a transmit context is to be brought to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Recover {
-    pub(crate) context: ContextId,
-    pub(crate) start: SeqNum,
-    pub(crate) index: u64,
-    pub(crate) len: u32,
-    pub(crate) resume: SeqNum,
-    pub(crate) verify: Verify,
-    pub(crate) inner: Option<InnerRecover>,
-    pub(crate) toe: Option<ToeId>,
-}
-
-/// A context to be made.
-#[derive(Debug, Clone)]
-pub(crate) struct CreateContext {
-    pub(crate) context: ContextId,
-    pub(crate) direction: Direction,
-    pub(crate) flow: FlowKey,
-    pub(crate) tcpsn: SeqNum,
-    pub(crate) layers: Layers,
-}
-
 /// A buffer to be mapped, whose slices are in the [`Gather`], or unmapped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RrState {
     pub(crate) context: ContextId,
     pub(crate) tag: u16,
-}
-
-/// The answer to a resync request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ResyncResponse {
-    pub(crate) context: ContextId,
-    pub(crate) tcpsn: SeqNum,
-    pub(crate) inner: Option<InnerPlace>,
-    pub(crate) confirmed: bool,
-    pub(crate) index: u64,
 }
 
 /// A descriptor whose form is right. Regions, bounds and contexts are still to be looked up.
@@ -68,7 +35,7 @@ pub(crate) enum Command {
     Send(Send),
     Create(CreateContext),
     Destroy(ContextId),
-    Recover(Recover),
+    Recover(RecoverContext),
     Resync(ResyncResponse),
     AddRr(RrState),
     DelRr(RrState),
@@ -138,7 +105,6 @@ pub(super) fn words_in_use(
 /// The command without its slices.
 #[inline]
 pub(super) fn decode(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Command, ErrorCode> {
-    let has = |flag: u8| head.flags & flag != 0;
     Ok(match head.opcode {
         layout::Send::OPCODE => {
             let send = layout::Send::of(words);
@@ -152,30 +118,14 @@ pub(super) fn decode(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Co
             })
         }
         layout::CreateContext::OPCODE => {
-            let create = layout::CreateContext::of(words);
-            let layers = Layers::decode(u32::from_le_bytes(create.protocols), &create.parameters);
-            Command::Create(CreateContext {
-                context: ContextId(create.context),
-                direction: match has(layout::CreateContext::RECEIVE) {
-                    true => Direction::Receive,
-                    false => Direction::Transmit,
-                },
-                flow: (create.flow.key(has(layout::CreateContext::V6)))
-                    .ok_or(ErrorCode::BadParameters)?,
-                tcpsn: SeqNum(create.tcpsn),
-                layers: layers.map_err(|_| ErrorCode::BadParameters)?,
-            })
+            let create = CreateContext::decode(layout::CreateContext::of(words));
+            Command::Create(create.ok_or(ErrorCode::BadParameters)?)
         }
-        layout::RecoverContext::OPCODE => Command::Recover(recover(head, words)?),
+        layout::RecoverContext::OPCODE => {
+            Command::Recover(RecoverContext::decode(layout::RecoverContext::of(words))?)
+        }
         layout::ResyncResponse::OPCODE => {
-            let response = layout::ResyncResponse::of(words);
-            Command::Resync(ResyncResponse {
-                context: ContextId(response.context),
-                tcpsn: SeqNum(response.tcpsn),
-                inner: layout::inner_place(response.offset, response.layer)?,
-                confirmed: has(layout::ResyncResponse::CONFIRMED),
-                index: response.index,
-            })
+            Command::Resync(ResyncResponse::decode(layout::ResyncResponse::of(words))?)
         }
         layout::DestroyContext::OPCODE => {
             Command::Destroy(ContextId(layout::DestroyContext::of(words).context))
@@ -187,47 +137,16 @@ pub(super) fn decode(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Co
         layout::UnloadResource::OPCODE => {
             Command::Unload(ResourceId(layout::UnloadResource::of(words).resource))
         }
-        layout::AddRrState::OPCODE | layout::DelRrState::OPCODE => {
-            let state = layout::DelRrState::of(words);
-            let state = RrState {
-                context: ContextId(state.context),
-                tag: state.tag,
-            };
-            match head.opcode {
-                layout::AddRrState::OPCODE => Command::AddRr(state),
-                _ => Command::DelRr(state),
-            }
+        layout::AddRrState::OPCODE => {
+            Command::AddRr(value!(RrState of AddRrState(words): context, tag))
+        }
+        layout::DelRrState::OPCODE => {
+            Command::DelRr(value!(RrState of DelRrState(words): context, tag))
         }
         layout::InstallListener::OPCODE..=layout::Reinject::OPCODE => {
             Command::Accel(accel::decode(head, words)?)
         }
         _ => Command::Toe(toe::decode(head, words)?),
-    })
-}
-
-fn recover(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Recover, ErrorCode> {
-    const INNER: u8 = layout::RecoverContext::INNER;
-    const TOE: u8 = layout::RecoverContext::TOE;
-    let recover = layout::RecoverContext::of(words);
-    Ok(Recover {
-        context: ContextId(recover.context),
-        start: SeqNum(recover.start),
-        index: recover.index,
-        len: recover.len,
-        resume: SeqNum(recover.resume),
-        verify: match head.flags & !(INNER | TOE) {
-            0 => Verify::None,
-            1 => Verify::WholeMessage,
-            2 => Verify::Frontier,
-            3 => Verify::Seek,
-            _ => return Err(ErrorCode::BadParameters),
-        },
-        inner: (head.flags & INNER != 0).then_some(InnerRecover {
-            index: recover.inner_index,
-            len: recover.inner_len,
-            offset: recover.inner_offset,
-        }),
-        toe: (head.flags & TOE != 0).then(|| recover.toe.into()),
     })
 }
 
@@ -240,20 +159,7 @@ pub(super) fn check_lengths(
 ) -> Result<(), ErrorCode> {
     let right = match command {
         Command::Send(send) => gather.len() == u64::from(send.payload_len),
-        Command::Recover(recover) => {
-            let resume = recover.start.distance_to(recover.resume);
-            let inner = recover.inner.map_or(0, |inner| u64::from(inner.offset));
-            let (from, to) = (inner + u64::from(resume), inner + u64::from(recover.len));
-            let prefix = gather.len();
-            resume < recover.len
-                && recover.inner.is_none_or(|inner| inner.offset < inner.len)
-                && match recover.verify {
-                    Verify::None => prefix == from,
-                    Verify::WholeMessage => prefix == to,
-                    Verify::Frontier => (from..to).contains(&prefix),
-                    Verify::Seek => prefix == 0 && recover.inner.is_none(),
-                }
-        }
+        Command::Recover(recover) => recover.is_prefixed_by(gather.len()),
         Command::AddRr(_) => {
             let slices = gather.slices().len();
             (1..=MAX_RR_SLICES).contains(&slices) && gather.len() <= u64::from(u32::MAX)

@@ -29,6 +29,7 @@ pub mod toe;
 
 mod block;
 mod command;
+mod context;
 mod error;
 mod function;
 mod gather;
@@ -43,6 +44,9 @@ mod spsc;
 mod tests;
 
 pub use block::Block;
+pub use context::{
+    CreateContext, InnerPlace, InnerRecover, RecoverContext, ResyncResponse, Verify,
+};
 pub use error::ErrorCode;
 pub use function::{
     BadConfig, DeviceFunction, FunctionConfig, HostFunction, HostQueue, NotEmpty, function,
@@ -57,14 +61,11 @@ pub use receive_rings::{FillProducer, RecvConsumer};
 pub use region::{Backing, Region, RegionId, Slice};
 pub use regions::{DeviceRegions, Regions, RegisterError, Sharing};
 pub use send::{
-    InnerPlace, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor,
-    SendFlags, SendProducer, Verify,
+    MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor, SendFlags, SendProducer,
 };
 
 pub(crate) use accel::AccelCommand;
-pub(crate) use command::{
-    BadDescriptor, Command, CreateContext, Recover, ResyncResponse, RrState, Send,
-};
+pub(crate) use command::{BadDescriptor, Command, RrState, Send};
 pub(crate) use function::DeviceQueue;
 pub(crate) use gather::Gather;
 pub(crate) use toe::ToeRequest;

@@ -6,10 +6,10 @@ use wire::SeqNum;
 use zerocopy::{FromZeros, transmute_ref};
 
 use super::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
+use super::context::InnerPlace;
 use super::error::ErrorCode;
-use super::layout::{self, ContextId, RECV_WORDS, View, inner_fields, inner_place};
+use super::layout::{self, ContextId, RECV_WORDS, View, inner_fields, inner_place, slot, value};
 use super::region::Slice;
-use super::send::InnerPlace;
 use super::toe::{ToeEvent, ToeId};
 
 /// Notes that one descriptor has room for.
@@ -165,48 +165,24 @@ impl RecvDescriptor {
         match self {
             RecvDescriptor::Packet(packet) => packet.encode().words(),
             RecvDescriptor::Placed { at, slice, tag } => {
-                let placed = layout::Placed {
-                    opcode: layout::Placed::OPCODE,
-                    tag,
-                    at,
-                    slice: slice.into(),
-                    ..FromZeros::new_zeroed()
-                };
-                placed.words()
+                slot!(Placed: opcode = layout::Placed::OPCODE, tag, at, slice).words()
             }
             RecvDescriptor::Notes { notes, count } => {
-                let notes = layout::Notes {
-                    opcode: layout::Notes::OPCODE,
-                    count,
-                    notes: notes.map(|Note { at, code, value }| layout::Note { at, code, value }),
-                    ..FromZeros::new_zeroed()
-                };
-                notes.words()
+                let notes = notes.map(|Note { at, code, value }| layout::Note { at, code, value });
+                slot!(Notes: opcode = layout::Notes::OPCODE, count, notes = notes).words()
             }
             RecvDescriptor::Resource { resource, error } => {
-                let resource = layout::Resource {
-                    opcode: layout::Resource::OPCODE,
-                    error: error.map_or(0, |error| error as u8),
-                    resource: resource.0,
-                    ..FromZeros::new_zeroed()
-                };
-                resource.words()
+                let error = error.map_or(0, |error| error as u8);
+                slot!(Resource: opcode = layout::Resource::OPCODE, error, resource).words()
             }
             RecvDescriptor::ResyncRequest {
                 context,
                 tcpsn,
                 inner,
             } => {
+                let opcode = layout::ResyncRequest::OPCODE;
                 let (offset, layer) = inner_fields(inner);
-                let request = layout::ResyncRequest {
-                    opcode: layout::ResyncRequest::OPCODE,
-                    context: context.0,
-                    tcpsn: tcpsn.0,
-                    offset,
-                    layer,
-                    ..FromZeros::new_zeroed()
-                };
-                request.words()
+                slot!(ResyncRequest: opcode, context, tcpsn, offset, layer).words()
             }
             RecvDescriptor::Completion {
                 send_index,
@@ -214,15 +190,8 @@ impl RecvDescriptor {
                 tcpsn,
                 error,
             } => {
-                let completion = layout::Completion {
-                    opcode: layout::Completion::OPCODE,
-                    error: error as u8,
-                    context: ContextId::field(context),
-                    tcpsn: tcpsn.0,
-                    index: send_index,
-                    ..FromZeros::new_zeroed()
-                };
-                completion.words()
+                let (opcode, error) = (layout::Completion::OPCODE, error as u8);
+                slot!(Completion: opcode, error, context, tcpsn, index = send_index).words()
             }
             RecvDescriptor::Established(established) => established.encode(),
             RecvDescriptor::AccelRoom(room) => room.encode(),
@@ -230,12 +199,7 @@ impl RecvDescriptor {
             RecvDescriptor::SpliceState(state) => state.encode(),
             RecvDescriptor::Toe(event) => event.encode(),
             RecvDescriptor::Reset { epoch } => {
-                let reset = layout::Reset {
-                    opcode: layout::Reset::OPCODE,
-                    epoch,
-                    ..FromZeros::new_zeroed()
-                };
-                reset.words()
+                slot!(Reset: opcode = layout::Reset::OPCODE, epoch).words()
             }
         }
     }
@@ -254,37 +218,21 @@ impl RecvDescriptor {
                 RecvDescriptor::Packet(Packet::decode(layout::Packet::of(words)))
             }
             layout::Placed::OPCODE => {
-                let placed = layout::Placed::of(words);
-                RecvDescriptor::Placed {
-                    at: placed.at,
-                    slice: placed.slice.into(),
-                    tag: placed.tag,
-                }
+                value!(RecvDescriptor::Placed of Placed(words): at, slice, tag)
             }
             layout::Notes::OPCODE => {
-                let slot = layout::Notes::of(words);
-                if usize::from(slot.count) > NOTES_PER_DESCRIPTOR {
-                    return None;
-                }
-                let note = |note: layout::Note| Note {
-                    at: note.at,
-                    code: note.code,
-                    value: note.value,
-                };
-                RecvDescriptor::Notes {
-                    notes: slot.notes.map(note),
-                    count: slot.count,
-                }
+                let notes = layout::Notes::of(words).notes;
+                let notes = notes.map(|layout::Note { at, code, value }| Note { at, code, value });
+                let count = layout::Notes::of(words).count;
+                let fits = usize::from(count) <= NOTES_PER_DESCRIPTOR;
+                fits.then_some(RecvDescriptor::Notes { notes, count })?
             }
             layout::Resource::OPCODE => {
-                let slot = layout::Resource::of(words);
-                RecvDescriptor::Resource {
-                    resource: ResourceId(slot.resource),
-                    error: match slot.error {
-                        0 => None,
-                        error => Some(ErrorCode::from_byte(error)?),
-                    },
-                }
+                let error = match layout::Resource::of(words).error {
+                    0 => None,
+                    error => Some(ErrorCode::from_byte(error)?),
+                };
+                value!(RecvDescriptor::Resource { error } of Resource(words): resource)
             }
             layout::ResyncRequest::OPCODE => {
                 let request = layout::ResyncRequest::of(words);
@@ -308,9 +256,7 @@ impl RecvDescriptor {
             layout::SpliceEnded::OPCODE => RecvDescriptor::SpliceEnded(SpliceEnded::decode(words)?),
             layout::SpliceState::OPCODE => RecvDescriptor::SpliceState(SpliceState::decode(words)),
             layout::ToeHead::OPCODE => RecvDescriptor::Toe(ToeEvent::decode(words)?),
-            layout::Reset::OPCODE => RecvDescriptor::Reset {
-                epoch: layout::Reset::of(words).epoch,
-            },
+            layout::Reset::OPCODE => value!(RecvDescriptor::Reset of Reset(words): epoch),
             _ => return None,
         })
     }

@@ -11,7 +11,9 @@ use crate::config::NicConfig;
 use crate::context::Contexts;
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
-use crate::ring::{DeviceRegions, ErrorCode, FunctionConfig, Gather, Recover, Send, SendFlags};
+use crate::ring::{
+    DeviceRegions, ErrorCode, FunctionConfig, Gather, RecoverContext, Send, SendFlags,
+};
 use crate::rss::FlowHasher;
 use crate::switch::FunctionId;
 
@@ -50,7 +52,7 @@ pub(crate) struct Job {
     /// Of its flow, when it has a context.
     flow_hash: u64,
     /// The place that it is of, beside where the context is.
-    seek: Option<Recover>,
+    seek: Option<RecoverContext>,
 }
 
 /// What a job works with besides its descriptor.
@@ -98,7 +100,7 @@ impl Job {
     }
 
     /// It follows a command that names another place than its context's.
-    pub(crate) fn set_seek(&mut self, command: Recover) {
+    pub(crate) fn set_seek(&mut self, command: RecoverContext) {
         let is_ours = self.send.context == Some(command.context)
             && self.tcp.is_some_and(|tcp| tcp.seq == command.resume);
         self.seek = is_ours.then_some(command);

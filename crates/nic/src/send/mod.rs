@@ -8,7 +8,7 @@ pub(crate) mod job;
 use wire::SeqNum;
 
 use crate::context::transmit::scratch::Scratch;
-use crate::ring::{ErrorCode, Gather, Recover};
+use crate::ring::{ErrorCode, Gather, RecoverContext};
 use ahead::AheadBuffer;
 use job::Job;
 
@@ -21,7 +21,7 @@ pub(crate) struct SendState {
     pub(crate) scratch: Scratch,
     pub(crate) ahead: AheadBuffer,
     /// The place that the next `Send` is of, beside where its context is.
-    pub(crate) seek: Option<Recover>,
+    pub(crate) seek: Option<RecoverContext>,
     /// Index of the descriptor whose payload is borrowed.
     pub(crate) borrowed: Option<u64>,
 }

@@ -14,8 +14,8 @@ use crate::function::Function;
 use crate::offloads::Offloads;
 use crate::receive;
 use crate::ring::{
-    AccelCommand, Command, ContextId, CreateContext, Direction, ErrorCode, MAX_RR_SLICES, Recover,
-    RrState, Slice, Verify,
+    AccelCommand, Command, ContextId, CreateContext, Direction, ErrorCode, MAX_RR_SLICES,
+    RecoverContext, RrState, Slice, Verify,
 };
 use crate::switch::FunctionId;
 
@@ -191,7 +191,7 @@ fn recover(
     offloads: &mut Offloads,
     function: &mut Function,
     queue: usize,
-    command: &Recover,
+    command: &RecoverContext,
 ) -> Result<(), ErrorCode> {
     let recovery = offloads.next_recovery();
     let transmit = &mut function.queues[queue].transmit;
@@ -213,7 +213,7 @@ fn recover(
 pub(super) fn recover_context(
     contexts: &mut Contexts,
     function: FunctionId,
-    command: &Recover,
+    command: &RecoverContext,
     prefix: Prefix<'_>,
 ) -> Result<(), ErrorCode> {
     let Prefix {

@@ -4,7 +4,7 @@ use crate::context::transmit::recover::Prefix;
 use crate::frame::FrameMeta;
 use crate::function::Function;
 use crate::offloads::Offloads;
-use crate::ring::{ErrorCode, Recover, Send};
+use crate::ring::{ErrorCode, RecoverContext, Send};
 use crate::send::Stopped;
 use crate::send::job::{Job, SendEnv};
 
@@ -73,7 +73,7 @@ pub(crate) fn frame(
 pub(crate) fn recover(
     offloads: &mut Offloads,
     function: &mut Function,
-    command: &Recover,
+    command: &RecoverContext,
 ) -> Result<(), ErrorCode> {
     debug_assert!(
         function.own.work.job.is_none(),

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use l5p::Layers;
-use nic::ring::{ContextId, Direction, FunctionConfig, RecvDescriptor, SendDescriptor, SendFlags};
+use nic::ring::{
+    ContextId, CreateContext, Direction, FunctionConfig, RecvDescriptor, SendDescriptor, SendFlags,
+};
 use nic::{FrameMeta, Nic};
 use testkit::bare::{BareHost, drain, nic_config};
 use testkit::fixtures::{aes_128_gcm, flow};
@@ -59,13 +61,13 @@ impl Host {
     }
 
     fn create(&mut self, context: u32) {
-        self.post(&SendDescriptor::CreateContext {
+        self.post(&SendDescriptor::CreateContext(&CreateContext {
             context: ContextId(context),
             direction: Direction::Receive,
             flow: flow(1000),
             tcpsn: SeqNum(1),
-            layers: &Layers::of(&aes_128_gcm()),
-        });
+            layers: Layers::of(&aes_128_gcm()),
+        }));
     }
 
     fn was_refused(&mut self) -> bool {

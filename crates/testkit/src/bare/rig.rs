@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use l5p::Layers;
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, InnerRecover, RecvDescriptor, SendDescriptor, SendFlags,
-    Slice, Verify,
+    ContextId, CreateContext, Direction, FunctionConfig, InnerRecover, RecoverContext,
+    RecvDescriptor, ResyncResponse, SendDescriptor, SendFlags, Slice, Verify,
 };
 use nic::{Counters, FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -110,24 +110,24 @@ impl Rig {
 
     /// Creates [`CONTEXT`] for what the host sends.
     pub fn create(&mut self, tcpsn: SeqNum, layers: &Layers) {
-        self.post(&SendDescriptor::CreateContext {
+        self.post(&SendDescriptor::CreateContext(&CreateContext {
             context: CONTEXT,
             direction: Direction::Transmit,
             flow: self.flow,
             tcpsn,
-            layers,
-        });
+            layers: layers.clone(),
+        }));
     }
 
     /// Creates a context for what comes from a flow.
     pub fn offload(&mut self, context: ContextId, flow: &FlowKey, tcpsn: SeqNum, layers: &Layers) {
-        self.command(&SendDescriptor::CreateContext {
+        self.command(&SendDescriptor::CreateContext(&CreateContext {
             context,
             direction: Direction::Receive,
             flow: *flow,
             tcpsn,
-            layers,
-        });
+            layers: layers.clone(),
+        }));
     }
 
     /// Answers a context's question.
@@ -140,13 +140,13 @@ impl Rig {
         else {
             panic!("{request:?}");
         };
-        self.command(&SendDescriptor::ResyncResponse {
+        self.command(&SendDescriptor::ResyncResponse(ResyncResponse {
             context,
             tcpsn,
             inner,
             confirmed: index.is_some(),
             index: index.unwrap_or(0),
-        });
+        }));
     }
 
     /// Maps a buffer.
@@ -269,15 +269,17 @@ impl Rig {
         inner: Option<InnerRecover>,
     ) {
         self.post(&SendDescriptor::RecoverContext {
-            context: CONTEXT,
-            start: message.start,
-            index: message.index,
-            len: message.len,
-            resume,
+            recover: RecoverContext {
+                context: CONTEXT,
+                start: message.start,
+                index: message.index,
+                len: message.len,
+                resume,
+                verify,
+                inner,
+                toe: None,
+            },
             prefix,
-            verify,
-            inner,
-            toe: None,
         });
     }
 }

@@ -9,7 +9,7 @@ use l5p::{
 use shared::Input;
 
 use crate::resources::Resources;
-use crate::ring::{ErrorCode, InnerRecover, Recover};
+use crate::ring::{ErrorCode, InnerRecover, RecoverContext};
 
 use super::nested::Nested;
 
@@ -52,7 +52,7 @@ pub(crate) trait TransmitLayers: Debug + Send {
     /// Makes bytes of the middle of the message that the command names, from its byte `offset` on. False when that can't be.
     fn transform_at(
         &mut self,
-        message: &Recover,
+        message: &RecoverContext,
         offset: u32,
         input: Input<'_>,
         output: &mut [u8],
@@ -202,7 +202,7 @@ impl<P: Protocol> TransmitLayers for Layer<P> {
 
     fn transform_at(
         &mut self,
-        message: &Recover,
+        message: &RecoverContext,
         offset: u32,
         input: Input<'_>,
         output: &mut [u8],

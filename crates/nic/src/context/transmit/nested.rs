@@ -13,7 +13,7 @@ use l5p::{Digest, NotAHeader, Protocol, ProtocolId};
 use shared::Input;
 
 use super::layers::{Layer, Position, TransmitLayers};
-use crate::ring::{ErrorCode, InnerRecover, Recover};
+use crate::ring::{ErrorCode, InnerRecover, RecoverContext};
 
 /// Bytes that one engine takes before the other does: in cache for the second.
 const CHUNK: usize = 9216;
@@ -156,7 +156,7 @@ impl<P: Protocol> TransmitLayers for Nested<P> {
         false
     }
 
-    fn transform_at(&mut self, _: &Recover, _: u32, _: Input<'_>, _: &mut [u8]) -> bool {
+    fn transform_at(&mut self, _: &RecoverContext, _: u32, _: Input<'_>, _: &mut [u8]) -> bool {
         false
     }
 }

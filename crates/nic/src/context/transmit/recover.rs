@@ -5,7 +5,7 @@ use l5p::Event;
 
 use crate::counters::Counters;
 use crate::ring::{
-    DeviceRegions, ErrorCode, Gather, InnerRecover, MAX_RECOVER_BYTES, Recover, Verify,
+    DeviceRegions, ErrorCode, Gather, InnerRecover, MAX_RECOVER_BYTES, RecoverContext, Verify,
 };
 
 use super::scratch::{SCRATCH_BYTES, Scratch};
@@ -30,7 +30,7 @@ impl TransmitContext {
     /// nothing until another recovery succeeds.
     pub(crate) fn recover(
         &mut self,
-        command: &Recover,
+        command: &RecoverContext,
         prefix: Prefix<'_>,
     ) -> Result<(), ErrorCode> {
         if command.verify == Verify::Seek {
@@ -105,7 +105,7 @@ impl TransmitContext {
     }
 
     /// Whether the context can do what the command asks for.
-    fn check_command(&self, command: &Recover, gather: &Gather) -> Result<(), ErrorCode> {
+    fn check_command(&self, command: &RecoverContext, gather: &Gather) -> Result<(), ErrorCode> {
         let replaces = self.layers.replaces();
         // More would have the device read up to 4 GiB for nothing.
         if gather.len() > u64::from(MAX_RECOVER_BYTES)
@@ -121,7 +121,7 @@ impl TransmitContext {
 
     /// The digest that the device has kept of the interrupted message, when the command means that one and all
     /// that was sent of it. The index needs no comparison: with another one the digest is another.
-    fn frontier_of(&self, command: &Recover, len: u32) -> Result<l5p::Digest, ErrorCode> {
+    fn frontier_of(&self, command: &RecoverContext, len: u32) -> Result<l5p::Digest, ErrorCode> {
         let this = |frontier: &Frontier| frontier.start == command.start && frontier.offset == len;
         let frontier = self.frontier.filter(this).ok_or(ErrorCode::BadMessage)?;
         Ok(frontier.digest)
@@ -202,7 +202,7 @@ impl TransmitContext {
     }
 
     /// The prefix must have been of one message, of the length that the command gives.
-    fn check_position(&self, command: &Recover, len: u32) -> Result<(), ErrorCode> {
+    fn check_position(&self, command: &RecoverContext, len: u32) -> Result<(), ErrorCode> {
         let position = self.layers.position();
         let right = if len == command.len {
             position.offset == 0 && Some(position.index) == command.index.checked_add(1)

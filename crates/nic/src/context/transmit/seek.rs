@@ -8,7 +8,7 @@ use l5p::Event;
 use wire::SeqNum;
 
 use crate::counters::Counters;
-use crate::ring::{ErrorCode, Recover};
+use crate::ring::{ErrorCode, RecoverContext};
 
 use super::TransmitContext;
 use super::encrypt::{Moved, Source};
@@ -22,7 +22,7 @@ impl TransmitContext {
     /// When they can't.
     pub(crate) fn check_seek(
         &mut self,
-        command: &Recover,
+        command: &RecoverContext,
         len: u32,
         counters: &mut Counters,
     ) -> Result<(), ErrorCode> {
@@ -46,7 +46,7 @@ impl TransmitContext {
     /// When that is not possible. What `out` holds then must not be sent.
     pub(crate) fn fill_at(
         &mut self,
-        command: &Recover,
+        command: &RecoverContext,
         at: SeqNum,
         source: &Source<'_>,
         cursor: &mut Cursor,

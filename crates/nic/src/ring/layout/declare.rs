@@ -1,4 +1,4 @@
-//! How structs are declared.
+//! How structs are declared, filled in and read.
 
 /// Declares structs that slots are viewed as: their fields, their opcode, and the names of their flags. Fields whose names begin with `_` are
 /// reserved.
@@ -42,3 +42,30 @@ macro_rules! layouts {
         }
     )*};
 }
+
+/// A slot with these fields, and zeros elsewhere: `name = value`, or `name` for a variable's [`Value`](super::Value).
+macro_rules! slot {
+    ($Slot:ident $(: $($field:ident $(= $value:expr)?),+)?) => {{
+        #[allow(clippy::needless_update)] // some have no other fields
+        let slot = $crate::ring::layout::$Slot {
+            $($($field: $crate::ring::layout::slot!(@field $field $(= $value)?),)+)?
+            ..zerocopy::FromZeros::new_zeroed()
+        };
+        slot
+    }};
+    (@field $field:ident) => { $crate::ring::layout::Value::to_field($field) };
+    (@field $field:ident = $value:expr) => { $value };
+}
+
+/// Reads what [`slot!`] made from variables; fields in braces have the variables of their names.
+macro_rules! value {
+    ($($Type:ident)::+ $({ $($given:ident),* })? of $Slot:ident($words:expr): $($field:ident),+) => {{
+        let slot = <$crate::ring::layout::$Slot as $crate::ring::layout::View>::of($words);
+        $($Type)::+ {
+            $($($given,)*)?
+            $($field: $crate::ring::layout::Value::from_field(slot.$field),)+
+        }
+    }};
+}
+
+pub(in crate::ring) use {slot, value};

@@ -15,6 +15,7 @@ mod values;
 use crate::features::Features;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+pub(super) use declare::{slot, value};
 pub(super) use image::*;
 pub(super) use receive::*;
 pub(super) use send::*;

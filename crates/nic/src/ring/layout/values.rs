@@ -4,17 +4,103 @@ use std::mem::offset_of;
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
 
-use l5p::{MAX_LAYERS, MAX_PARAMETERS};
-use wire::FlowKey;
+use l5p::{MAX_LAYERS, MAX_PARAMETERS, ProtocolId, ResourceId};
 use wire::ethernet::MacAddr;
+use wire::{FlowKey, SeqNum};
 use zerocopy::FromZeros;
 
-use super::super::accel::TimestampState;
+use super::super::accel::{ListenRuleId, SpliceId, TimestampState};
+use super::super::context::InnerPlace;
 use super::super::error::ErrorCode;
 use super::super::region::{self, RegionId};
-use super::super::send::InnerPlace;
 use super::super::toe::ToeId;
 use super::{CreateContext, Flow, Head, SLOT_WORDS, Slice, Toe};
+
+/// What has one field, and is told by it.
+pub(in crate::ring) trait Value: Sized {
+    type Field;
+
+    fn to_field(self) -> Self::Field;
+    fn from_field(field: Self::Field) -> Self;
+}
+
+macro_rules! values {
+    ($($Number:ty),*; $($Newtype:ident($Field:ty)),*) => {
+        $(impl Value for $Number {
+            type Field = $Number;
+
+            #[inline]
+            fn to_field(self) -> $Number {
+                self
+            }
+
+            #[inline]
+            fn from_field(field: $Number) -> $Number {
+                field
+            }
+        })*
+        $(impl Value for $Newtype {
+            type Field = $Field;
+
+            #[inline]
+            fn to_field(self) -> $Field {
+                self.0
+            }
+
+            #[inline]
+            fn from_field(field: $Field) -> $Newtype {
+                $Newtype(field)
+            }
+        })*
+    };
+}
+
+values!(
+    u8, u16, u32, u64;
+    SeqNum(u32), ContextId(u32), ResourceId(u16), ProtocolId(u8), ListenRuleId(u16), SpliceId(u32)
+);
+
+impl Value for Option<ContextId> {
+    type Field = u32;
+
+    #[inline]
+    fn to_field(self) -> u32 {
+        ContextId::field(self)
+    }
+
+    #[inline]
+    fn from_field(field: u32) -> Option<ContextId> {
+        ContextId::named(field)
+    }
+}
+
+impl Value for ToeId {
+    type Field = Toe;
+
+    #[inline]
+    fn to_field(self) -> Toe {
+        self.into()
+    }
+
+    #[inline]
+    fn from_field(field: Toe) -> ToeId {
+        field.into()
+    }
+}
+
+impl Value for region::Slice {
+    type Field = Slice;
+
+    #[inline]
+    fn to_field(self) -> Slice {
+        self.into()
+    }
+
+    #[inline]
+    fn from_field(field: Slice) -> region::Slice {
+        field.into()
+    }
+}
 
 /// A context of a function: one flow in one direction. The host chooses it, below its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

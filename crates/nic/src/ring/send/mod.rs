@@ -7,13 +7,13 @@
 
 mod producer;
 
-use l5p::{Direction, Layers, ProtocolId, ResourceId};
-use wire::{FlowKey, SeqNum};
+use l5p::{ProtocolId, ResourceId};
 
 use super::accel::{InstallListener, ListenRuleId, Splice, SpliceId, Teardown};
+use super::context::{CreateContext, RecoverContext, ResyncResponse};
 use super::layout::{self, ContextId};
 use super::region::Slice;
-use super::toe::{ToeCommand, ToeId};
+use super::toe::ToeCommand;
 
 pub use producer::SendProducer;
 pub(super) use producer::byte_count;
@@ -48,43 +48,6 @@ impl SendFlags {
     }
 }
 
-/// How a [`SendDescriptor::RecoverContext`] proves that the source is what was sent first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verify {
-    /// Not at all: the source is memory that only this host writes, and it has not.
-    #[default]
-    None,
-    /// The prefix is the whole message, whose integrity value the device has written to its end when it first sent it.
-    WholeMessage,
-    /// The prefix is as much of the message as was ever sent; the device has kept its digest.
-    Frontier,
-    /// Not at all, as with [`None`](Self::None), and nothing is read: there is no prefix. The context stays where it is; only the
-    /// `Send` that follows on this ring is of the place that is named. For a protocol that is
-    /// [seekable](l5p::Layer5::is_seekable), and a payload that ends before the message's integrity check value.
-    Seek,
-}
-
-/// Where the inner layer of a stacked transmit context is to be brought to: the PDU that holds the first plaintext byte of
-/// the record that the outer layer is brought to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InnerRecover {
-    /// The PDU's index.
-    pub index: u64,
-    /// The PDU's length, header and digests included.
-    pub len: u32,
-    /// Which byte of the PDU the record's first plaintext byte is: below `len`.
-    pub offset: u32,
-}
-
-/// A place in the stream of a protocol that is inside another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InnerPlace {
-    /// The layer: 1 for the one inside the outermost.
-    pub layer: u8,
-    /// Bytes from the beginning of the content of the outermost protocol's message to the place.
-    pub offset: u32,
-}
-
 /// What a host posts on its send ring.
 #[derive(Debug, Clone)]
 pub enum SendDescriptor<'a> {
@@ -103,18 +66,7 @@ pub enum SendDescriptor<'a> {
         payload: &'a [Slice],
     },
     /// `l5o_create` (Autonomous NIC offloads, Listing 1).
-    CreateContext {
-        /// An id below the function's quota that is not in use.
-        context: ContextId,
-        /// Which way the packets go.
-        direction: Direction,
-        /// Source and destination as packets of this direction carry them.
-        flow: FlowKey,
-        /// Sequence number of the first byte of the next message.
-        tcpsn: SeqNum,
-        /// The protocols, and what their engines need to know. The first message of each begins at `tcpsn`.
-        layers: &'a Layers,
-    },
+    CreateContext(&'a CreateContext),
     /// `l5o_destroy`.
     DestroyContext {
         /// The context.
@@ -123,26 +75,12 @@ pub enum SendDescriptor<'a> {
     /// Brings a transmit context to where the next `Send` of it begins (Autonomous NIC offloads §4.2); on the
     /// [command ring](super::HostQueue::commands) to where a connection that the device runs is to send next.
     RecoverContext {
-        /// The context.
-        context: ContextId,
-        /// First byte of the message that contains `resume`.
-        start: SeqNum,
-        /// The message's index.
-        index: u64,
-        /// The message's length, header and trailer included.
-        len: u32,
-        /// Where the next `Send` begins: `start <= resume < start + len`.
-        resume: SeqNum,
-        /// The message from `start` up to `resume`, or further as `verify` says. With `inner`, the first
-        /// [`offset`](InnerRecover::offset) bytes of the PDU come before it.
+        /// Where to.
+        recover: RecoverContext,
+        /// The message from its [`start`](RecoverContext::start) up to [`resume`](RecoverContext::resume), or further as
+        /// [`verify`](RecoverContext::verify) says. With [`inner`](RecoverContext::inner), the first
+        /// [`offset`](super::InnerRecover::offset) bytes of the PDU come before it.
         prefix: &'a [Slice],
-        /// What to prove before anything is sent again.
-        verify: Verify,
-        /// For a stack of two protocols, the inner one's place.
-        inner: Option<InnerRecover>,
-        /// On the command ring the connection that has asked ([`ToeEvent::Recover`](super::toe::ToeEvent::Recover)), and nothing on
-        /// the send ring. If it does not wait for that context any more, the context stays where it is.
-        toe: Option<ToeId>,
     },
     /// `l5o_add_rr_state` (Autonomous NIC offloads, Listing 1): data of messages that name `tag` go into this buffer. An error
     /// completion when the tag is mapped already, is not below the context's number of commands, or the memory is not
@@ -183,18 +121,7 @@ pub enum SendDescriptor<'a> {
         resource: ResourceId,
     },
     /// `l5o_resync_rx_resp`: the answer to a `ResyncRequest`.
-    ResyncResponse {
-        /// The context.
-        context: ContextId,
-        /// The position asked about.
-        tcpsn: SeqNum,
-        /// As it was asked: `Some` when the question was about a protocol inside the outermost one.
-        inner: Option<InnerPlace>,
-        /// Whether a message begins there.
-        confirmed: bool,
-        /// That message's index, when confirmed.
-        index: u64,
-    },
+    ResyncResponse(ResyncResponse),
     /// From now on the device answers SYNs to this listener with cookies, and hands up the connections of which one comes
     /// back ([`RecvDescriptor::Established`](super::RecvDescriptor::Established)). A refusal's `tcpsn` is the rule's number.
     InstallListener(&'a InstallListener),

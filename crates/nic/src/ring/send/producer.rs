@@ -3,17 +3,16 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use l5p::Direction;
-use zerocopy::{FromZeros, IntoBytes, transmute};
+use zerocopy::{IntoBytes, transmute};
 use zeroize::Zeroize;
 
 use super::super::block::Block;
 use super::super::gather::{CONTINUATION_SLICES, MAX_CONTINUATIONS, MAX_RR_SLICES};
-use super::super::layout::{self, ContextId, Head, SLOT_WORDS, SendSlot, View, flags};
+use super::super::layout::{self, ContextId, Head, SLOT_WORDS, SendSlot, View, slot};
 use super::super::region::Slice;
 use super::super::spsc::{Producer, Ring};
 use super::super::toe;
-use super::{MAX_HEADER_LEN, PostError, SendDescriptor, SendFlags, Verify};
+use super::{MAX_HEADER_LEN, PostError, SendDescriptor, SendFlags};
 
 /// The host's side of a send ring.
 #[derive(Debug)]
@@ -78,183 +77,51 @@ impl SendProducer {
                 flags,
                 payload,
             } => self.post_send(header, mss, context, flags, payload),
-            SendDescriptor::RecoverContext {
-                context,
-                start,
-                index,
-                len,
-                resume,
-                prefix,
-                verify,
-                inner,
-                toe,
-            } => {
-                let verify = match verify {
-                    Verify::None => 0,
-                    Verify::WholeMessage => layout::RecoverContext::VERIFY_WHOLE,
-                    Verify::Frontier => layout::RecoverContext::VERIFY_FRONTIER,
-                    Verify::Seek => {
-                        layout::RecoverContext::VERIFY_WHOLE
-                            | layout::RecoverContext::VERIFY_FRONTIER
-                    }
-                };
-                let given = flags([
-                    (inner.is_some(), layout::RecoverContext::INNER),
-                    (toe.is_some(), layout::RecoverContext::TOE),
-                ]);
-                let mut recover = layout::RecoverContext {
-                    head: Head::flagged(verify | given),
-                    context: context.0,
-                    len,
-                    index,
-                    start: start.0,
-                    resume: resume.0,
-                    ..FromZeros::new_zeroed()
-                };
-                if let Some(inner) = inner {
-                    recover.inner_index = inner.index;
-                    recover.inner_len = inner.len;
-                    recover.inner_offset = inner.offset;
-                }
-                if let Some(toe) = toe {
-                    recover.toe = toe.into();
-                }
-                self.put(&recover, prefix)
-            }
-            SendDescriptor::CreateContext {
-                context,
-                direction,
-                flow,
-                tcpsn,
-                layers,
-            } => {
-                let mut create = layout::CreateContext {
-                    head: Head::flagged(flags([
-                        (
-                            direction == Direction::Receive,
-                            layout::CreateContext::RECEIVE,
-                        ),
-                        (flow.src.0.is_ipv6(), layout::CreateContext::V6),
-                    ])),
-                    context: context.0,
-                    tcpsn: tcpsn.0,
-                    flow: (&flow).into(),
-                    protocols: layers.ids_word().to_le_bytes(),
-                    ..FromZeros::new_zeroed()
-                };
-                let parameters = layers.encoded();
-                create.parameters[..parameters.len()].copy_from_slice(parameters);
+            SendDescriptor::CreateContext(create) => {
+                let mut create = create.encode();
                 let posted = self.put(&create, &[]);
                 create.as_mut_bytes().zeroize();
                 posted
             }
-            SendDescriptor::ResyncResponse {
-                context,
-                tcpsn,
-                inner,
-                confirmed,
-                index,
-            } => {
-                let (offset, layer) = layout::inner_fields(inner);
-                let confirmed = flags([(confirmed, layout::ResyncResponse::CONFIRMED)]);
-                self.put(
-                    &layout::ResyncResponse {
-                        head: Head::flagged(confirmed),
-                        context: context.0,
-                        tcpsn: tcpsn.0,
-                        index,
-                        offset,
-                        layer,
-                        ..FromZeros::new_zeroed()
-                    },
-                    &[],
-                )
-            }
+            SendDescriptor::RecoverContext {
+                ref recover,
+                prefix,
+            } => self.put(&recover.encode(), prefix),
+            SendDescriptor::ResyncResponse(ref response) => self.put(&response.encode(), &[]),
             SendDescriptor::AddRrState {
                 context,
                 tag,
                 slices,
             } => {
-                if slices.len() > MAX_RR_SLICES {
-                    return Err(PostError::TooManySlices {
-                        slices: slices.len(),
-                        max: MAX_RR_SLICES,
-                    });
-                }
-                let state = layout::AddRrState {
-                    context: context.0,
-                    tag,
-                    ..FromZeros::new_zeroed()
-                };
-                self.put(&state, slices)
+                check_count(slices.len(), MAX_RR_SLICES)?;
+                self.put(&slot!(AddRrState: context, tag), slices)
             }
             SendDescriptor::DelRrState { context, tag } => {
-                let state = layout::DelRrState {
-                    context: context.0,
-                    tag,
-                    ..FromZeros::new_zeroed()
-                };
-                self.put(&state, &[])
+                self.put(&slot!(DelRrState: context, tag), &[])
+            }
+            SendDescriptor::DestroyContext { context } => {
+                self.put(&slot!(DestroyContext: context), &[])
             }
             SendDescriptor::LoadResource {
                 resource,
                 protocol,
                 bytes,
-            } => {
-                let load = layout::LoadResource {
-                    resource: resource.0,
-                    protocol: protocol.0,
-                    ..FromZeros::new_zeroed()
-                };
-                self.put(&load, &[bytes])
-            }
+            } => self.put(&slot!(LoadResource: resource, protocol), &[bytes]),
             SendDescriptor::UnloadResource { resource } => {
-                let unload = layout::UnloadResource {
-                    resource: resource.0,
-                    ..FromZeros::new_zeroed()
-                };
-                self.put(&unload, &[])
-            }
-            SendDescriptor::DestroyContext { context } => {
-                let destroy = layout::DestroyContext {
-                    context: context.0,
-                    ..FromZeros::new_zeroed()
-                };
-                self.put(&destroy, &[])
+                self.put(&slot!(UnloadResource: resource), &[])
             }
             SendDescriptor::InstallListener(install) => self.put(&install.encode(), &[]),
-            SendDescriptor::RemoveListener { rule } => {
-                let remove = layout::RemoveListener {
-                    rule: rule.0,
-                    ..FromZeros::new_zeroed()
-                };
-                self.put(&remove, &[])
-            }
+            SendDescriptor::RemoveListener { rule } => self.put(&slot!(RemoveListener: rule), &[]),
             SendDescriptor::ListenerCredit { rule, credits } => {
-                let credit = layout::ListenerCredit {
-                    rule: rule.0,
-                    credits,
-                    ..FromZeros::new_zeroed()
-                };
-                self.put(&credit, &[])
+                self.put(&slot!(ListenerCredit: rule, credits), &[])
             }
             SendDescriptor::Teardown { teardown, payload } => {
                 self.put(&teardown.encode(payload), payload)
             }
             SendDescriptor::Splice(splice) => self.put(&splice.encode(), &[]),
-            SendDescriptor::Unsplice { splice } => {
-                let unsplice = layout::Unsplice {
-                    splice: splice.0,
-                    ..FromZeros::new_zeroed()
-                };
-                self.put(&unsplice, &[])
-            }
+            SendDescriptor::Unsplice { splice } => self.put(&slot!(Unsplice: splice), &[]),
             SendDescriptor::Reinject { frame, gso_size } => {
-                let reinject = layout::Reinject {
-                    gso_size,
-                    ..FromZeros::new_zeroed()
-                };
-                self.put(&reinject, &[frame])
+                self.put(&slot!(Reinject: gso_size), &[frame])
             }
             SendDescriptor::Toe(command) => toe::post(self, &command),
         }
@@ -332,9 +199,7 @@ impl SendProducer {
 
     fn check<D: SendSlot>(&mut self, slices: usize) -> Result<(), PostError> {
         let max = D::SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES;
-        if slices > max {
-            return Err(PostError::TooManySlices { slices, max });
-        }
+        check_count(slices, max)?;
         let needed = slots::<D>(slices);
         let free = self.ring.free(needed);
         if free < needed {
@@ -379,6 +244,13 @@ impl SendProducer {
             put_slices(&mut words[layout::Continuation::FORM.slices.0..], part);
             self.ring.write(&words);
         }
+    }
+}
+
+fn check_count(slices: usize, max: usize) -> Result<(), PostError> {
+    match slices <= max {
+        true => Ok(()),
+        false => Err(PostError::TooManySlices { slices, max }),
     }
 }
 

@@ -88,13 +88,13 @@ fn local() -> FlowKey {
 /// Posts a context with these protocols, and checks that it arrives as it was posted.
 fn pass_create(direction: Direction, flow: FlowKey, layers: &Layers) {
     let (context, tcpsn) = (ContextId(7), SeqNum(u32::MAX));
-    let (command, _) = pass(&SendDescriptor::CreateContext {
+    let (command, _) = pass(&SendDescriptor::CreateContext(&CreateContext {
         context,
         direction,
         flow,
         tcpsn,
-        layers,
-    });
+        layers: layers.clone(),
+    }));
     let Command::Create(create) = command else {
         panic!("not a create")
     };
@@ -109,13 +109,13 @@ fn keys_that_the_device_has_taken_are_in_the_ring_no_more() {
     let (mut host, block) = renewal::host(renewal::config());
     let mut device = renewal::device(&block).unwrap();
     let crypto = crypto();
-    let create = SendDescriptor::CreateContext {
+    let create = SendDescriptor::CreateContext(&CreateContext {
         context: ContextId(7),
         direction: Direction::Transmit,
         flow: local(),
         tcpsn: SeqNum(0),
-        layers: &Layers::of(&crypto),
-    };
+        layers: Layers::of(&crypto),
+    });
     let has_key = || {
         let words = block.words().iter();
         let words = words.map(|word| word.load(Ordering::Relaxed).to_le_bytes());
@@ -192,15 +192,17 @@ fn commands_arrive_as_they_were_posted() {
         let bytes: u32 = prefix.iter().map(|slice| slice.len).sum();
         let len = bytes - inner.map_or(0, |inner| inner.offset);
         let (command, gathered) = pass(&SendDescriptor::RecoverContext {
-            context: ContextId(1),
-            start: SeqNum(u32::MAX - 3),
-            index: 1 << 50,
-            len: len + 5,
-            resume: SeqNum(u32::MAX - 3) + len,
+            recover: RecoverContext {
+                context: ContextId(1),
+                start: SeqNum(u32::MAX - 3),
+                index: 1 << 50,
+                len: len + 5,
+                resume: SeqNum(u32::MAX - 3) + len,
+                verify,
+                inner,
+                toe,
+            },
             prefix: &prefix,
-            verify,
-            inner,
-            toe,
         });
         let Command::Recover(recover) = command else {
             panic!("not a recover")
@@ -211,7 +213,7 @@ fn commands_arrive_as_they_were_posted() {
         assert_eq!((recover.inner, recover.toe), (inner, toe));
     }
 
-    let (command, _) = pass(&SendDescriptor::ResyncResponse {
+    let (command, _) = pass(&SendDescriptor::ResyncResponse(ResyncResponse {
         context: ContextId(2),
         tcpsn: SeqNum(5),
         inner: Some(InnerPlace {
@@ -220,7 +222,7 @@ fn commands_arrive_as_they_were_posted() {
         }),
         confirmed: true,
         index: 9,
-    });
+    }));
     assert!(matches!(
         command,
         Command::Resync(r) if r.confirmed && (r.index, r.tcpsn, r.inner) == (9, SeqNum(5), Some(InnerPlace { layer: 1, offset: 77 }))

@@ -5,7 +5,7 @@ use zerocopy::FromZeros;
 
 use super::super::error::ErrorCode;
 use super::super::gather::Gather;
-use super::super::layout::{self, ContextId, Head, SLOT_WORDS, View, flags, next_hop};
+use super::super::layout::{self, ContextId, Head, SLOT_WORDS, View, flags, next_hop, slot, value};
 use super::super::send::{PostError, SendFlags, SendProducer, byte_count};
 use super::{ToeCommand, ToeId, ToeOffer, ToeOption};
 
@@ -65,40 +65,16 @@ pub(in crate::ring) fn post(
     ring: &mut SendProducer,
     command: &ToeCommand<'_>,
 ) -> Result<u64, PostError> {
-    let toe = command.toe().into();
-    macro_rules! of_the_connection_alone {
-        ($Name:ident) => {{
-            let slot = layout::$Name {
-                toe,
-                ..FromZeros::new_zeroed()
-            };
-            ring.put(&slot, &[])
-        }};
-    }
+    let toe = command.toe();
     match *command {
         ToeCommand::Begin { ref flow, .. } => {
-            let slot = layout::ToeBegin {
-                head: Head::flagged(flags([(flow.src.0.is_ipv6(), layout::ToeBegin::V6)])),
-                toe,
-                flow: flow.into(),
-                ..FromZeros::new_zeroed()
-            };
+            let v6 = flags([(flow.src.0.is_ipv6(), layout::ToeBegin::V6)]);
+            let slot = slot!(ToeBegin: head = Head::flagged(v6), toe, flow = flow.into());
             ring.put(&slot, &[])
         }
-        ToeCommand::Offer(offer) => {
-            let v6 = offer.flow.src.0.is_ipv6();
-            let slot = layout::ToeOffer {
-                head: Head::flagged(flags([(v6, layout::ToeOffer::V6)])),
-                toe,
-                flow: (&offer.flow).into(),
-                hop: offer.hop.0,
-                hop_limit: offer.hop_limit,
-                ..FromZeros::new_zeroed()
-            };
-            ring.put(&slot, &[offer.tcb])
-        }
-        ToeCommand::Cancel { .. } => of_the_connection_alone!(ToeCancel),
-        ToeCommand::Restore { .. } => of_the_connection_alone!(ToeRestore),
+        ToeCommand::Offer(offer) => ring.put(&offer.encode(), &[offer.tcb]),
+        ToeCommand::Cancel { .. } => ring.put(&slot!(ToeCancel: toe), &[]),
+        ToeCommand::Restore { .. } => ring.put(&slot!(ToeRestore: toe), &[]),
         ToeCommand::Send {
             seq,
             context,
@@ -106,55 +82,30 @@ pub(in crate::ring) fn post(
             payload,
             ..
         } => {
-            let slot = layout::ToeSend {
-                head: Head::flagged(flags.0 & layout::ToeSend::MUTABLE_SOURCE),
-                toe,
-                seq: seq.0,
-                bytes: byte_count(payload),
-                context: ContextId::field(context),
-                ..FromZeros::new_zeroed()
-            };
-            ring.put(&slot, payload)
+            let head = Head::flagged(flags.0 & layout::ToeSend::MUTABLE_SOURCE);
+            let bytes = byte_count(payload);
+            ring.put(
+                &slot!(ToeSend: head = head, toe, seq, bytes, context),
+                payload,
+            )
         }
-        ToeCommand::Consumed { bytes, .. } => {
-            let slot = layout::ToeConsumed {
-                toe,
-                bytes,
-                ..FromZeros::new_zeroed()
-            };
-            ring.put(&slot, &[])
-        }
-        ToeCommand::Close { .. } => of_the_connection_alone!(ToeClose),
-        ToeCommand::Abort { .. } => of_the_connection_alone!(ToeAbort),
-        ToeCommand::Detach { .. } => of_the_connection_alone!(ToeDetach),
+        ToeCommand::Consumed { bytes, .. } => ring.put(&slot!(ToeConsumed: toe, bytes), &[]),
+        ToeCommand::Close { .. } => ring.put(&slot!(ToeClose: toe), &[]),
+        ToeCommand::Abort { .. } => ring.put(&slot!(ToeAbort: toe), &[]),
+        ToeCommand::Detach { .. } => ring.put(&slot!(ToeDetach: toe), &[]),
         ToeCommand::Option { option, .. } => {
             let (option, value) = match option {
-                ToeOption::NoDelay(on) => (NO_DELAY, on),
-                ToeOption::Cork(on) => (CORK, on),
+                ToeOption::NoDelay(on) => (NO_DELAY, on.into()),
+                ToeOption::Cork(on) => (CORK, on.into()),
             };
-            let slot = layout::ToeOption {
-                toe,
-                option,
-                value: value.into(),
-                ..FromZeros::new_zeroed()
-            };
-            ring.put(&slot, &[])
+            ring.put(&slot!(ToeOption: toe, option, value = value), &[])
         }
         ToeCommand::Resume {
             context,
             tcpsn,
             len,
             ..
-        } => {
-            let slot = layout::ToeResume {
-                toe,
-                context: context.0,
-                tcpsn: tcpsn.0,
-                len,
-                ..FromZeros::new_zeroed()
-            };
-            ring.put(&slot, &[])
-        }
+        } => ring.put(&slot!(ToeResume: toe, context, tcpsn, len), &[]),
     }
 }
 
@@ -171,56 +122,55 @@ pub(in crate::ring) fn decode(
         layout::ToeBegin::OPCODE => {
             let v6 = head.flags & layout::ToeBegin::V6 != 0;
             let flow = layout::ToeBegin::of(words).flow.key(v6);
-            ToeRequest::Begin {
-                toe,
-                flow: flow.ok_or(ErrorCode::BadParameters)?,
-            }
+            let flow = flow.ok_or(ErrorCode::BadParameters)?;
+            ToeRequest::Begin { toe, flow }
         }
         layout::ToeOffer::OPCODE => {
-            let offer = offer(layout::ToeOffer::of(words));
+            let offer = ToeOffer::decode(layout::ToeOffer::of(words));
             ToeRequest::Offer(offer.ok_or(ErrorCode::BadParameters)?)
         }
         layout::ToeCancel::OPCODE => ToeRequest::Cancel(toe),
         layout::ToeRestore::OPCODE => ToeRequest::Restore(toe),
         layout::ToeSend::OPCODE => {
-            let send = layout::ToeSend::of(words);
-            ToeRequest::Send {
-                toe,
-                seq: SeqNum(send.seq),
-                bytes: send.bytes,
-                context: ContextId::named(send.context),
-                flags: SendFlags(head.flags),
-            }
+            let flags = SendFlags(head.flags);
+            value!(ToeRequest::Send { toe, flags } of ToeSend(words): seq, bytes, context)
         }
-        layout::ToeConsumed::OPCODE => ToeRequest::Consumed {
-            toe,
-            bytes: layout::ToeConsumed::of(words).bytes,
-        },
+        layout::ToeConsumed::OPCODE => {
+            value!(ToeRequest::Consumed { toe } of ToeConsumed(words): bytes)
+        }
         layout::ToeClose::OPCODE => ToeRequest::Close(toe),
         layout::ToeAbort::OPCODE => ToeRequest::Abort(toe),
         layout::ToeDetach::OPCODE => ToeRequest::Detach(toe),
         layout::ToeOption::OPCODE => ToeRequest::Option(toe, option(layout::ToeOption::of(words))?),
         layout::ToeResume::OPCODE => {
-            let resume = layout::ToeResume::of(words);
-            ToeRequest::Resume {
-                toe,
-                context: ContextId(resume.context),
-                tcpsn: SeqNum(resume.tcpsn),
-                len: resume.len,
-            }
+            value!(ToeRequest::Resume { toe } of ToeResume(words): context, tcpsn, len)
         }
         _ => return Err(ErrorCode::BadOpcode),
     })
 }
 
-fn offer(slot: &layout::ToeOffer) -> Option<ToeOffer> {
-    Some(ToeOffer {
-        toe: slot.toe.into(),
-        flow: slot.flow.key(slot.head.flags & layout::ToeOffer::V6 != 0)?,
-        hop: next_hop(slot.hop)?,
-        hop_limit: Some(slot.hop_limit).filter(|limit| *limit != 0)?,
-        tcb: slot.slices[0].into(),
-    })
+impl ToeOffer {
+    fn encode(&self) -> layout::ToeOffer {
+        let v6 = flags([(self.flow.src.0.is_ipv6(), layout::ToeOffer::V6)]);
+        layout::ToeOffer {
+            head: Head::flagged(v6),
+            toe: self.toe.into(),
+            flow: (&self.flow).into(),
+            hop: self.hop.0,
+            hop_limit: self.hop_limit,
+            ..FromZeros::new_zeroed()
+        }
+    }
+
+    fn decode(slot: &layout::ToeOffer) -> Option<ToeOffer> {
+        Some(ToeOffer {
+            toe: slot.toe.into(),
+            flow: slot.flow.key(slot.head.flags & layout::ToeOffer::V6 != 0)?,
+            hop: next_hop(slot.hop)?,
+            hop_limit: Some(slot.hop_limit).filter(|limit| *limit != 0)?,
+            tcb: slot.slices[0].into(),
+        })
+    }
 }
 
 fn option(slot: &layout::ToeOption) -> Result<ToeOption, ErrorCode> {

@@ -5,7 +5,9 @@ use wire::SeqNum;
 use zerocopy::{FromZeros, transmute_ref};
 
 use super::super::error::ErrorCode;
-use super::super::layout::{self, ContextId, RECV_WORDS, ToeHead, View, flags, toe_kind as kind};
+use super::super::layout::{
+    self, ContextId, RECV_WORDS, ToeHead, View, flags, slot, toe_kind as kind, value,
+};
 use super::{RefuseReason, RestoreReason, ToeId};
 
 /// What the device reports of connections that it runs (Connection handoff policies §2), on the receive ring of their flow's queue.
@@ -140,28 +142,12 @@ impl ToeEvent {
         (head.kind == kind::DELIVERED).then(|| head.toe.into())
     }
 
-    fn head(&self, kind: u8) -> ToeHead {
-        ToeHead {
-            opcode: ToeHead::OPCODE,
-            kind,
-            toe: self.toe().map_or(FromZeros::new_zeroed(), Into::into),
-            ..FromZeros::new_zeroed()
-        }
-    }
-
     pub(in crate::ring) fn encode(&self) -> [u64; RECV_WORDS] {
+        let head = |kind| self.head(kind, (0, 0));
         match *self {
-            ToeEvent::Ready { .. } => self.head(kind::READY).words(),
-            ToeEvent::Refused { reason, .. } => {
-                let (reason, detail) = reason.to_bytes();
-                let head = ToeHead {
-                    reason,
-                    detail,
-                    ..self.head(kind::REFUSED)
-                };
-                head.words()
-            }
-            ToeEvent::Accepted { .. } => self.head(kind::ACCEPTED).words(),
+            ToeEvent::Ready { .. } => head(kind::READY).words(),
+            ToeEvent::Refused { reason, .. } => self.head(kind::REFUSED, reason.to_bytes()).words(),
+            ToeEvent::Accepted { .. } => head(kind::ACCEPTED).words(),
             ToeEvent::Delivered {
                 seq,
                 skip,
@@ -171,74 +157,31 @@ impl ToeEvent {
                 flight,
                 ..
             } => {
-                let delivered = layout::ToeDelivered {
-                    head: self.head(kind::DELIVERED),
-                    seq: seq.0,
-                    skip,
-                    len,
-                    rcv_nxt: rcv_nxt.0,
-                    snd_una: snd_una.0,
-                    flight,
-                };
-                delivered.words()
+                let head = head(kind::DELIVERED);
+                slot!(ToeDelivered: head = head, seq, skip, len, rcv_nxt, snd_una, flight).words()
             }
             ToeEvent::Acked {
                 snd_una, flight, ..
-            } => {
-                let acked = layout::ToeAcked {
-                    head: self.head(kind::ACKED),
-                    snd_una: snd_una.0,
-                    flight,
-                };
-                acked.words()
-            }
+            } => slot!(ToeAcked: head = head(kind::ACKED), snd_una, flight).words(),
             ToeEvent::PeerFin { rcv_nxt, .. } => {
-                let fin = layout::ToePeerFin {
-                    head: self.head(kind::PEER_FIN),
-                    rcv_nxt: rcv_nxt.0,
-                    ..FromZeros::new_zeroed()
-                };
-                fin.words()
+                slot!(ToePeerFin: head = head(kind::PEER_FIN), rcv_nxt).words()
             }
             ToeEvent::Closed {
                 reason, time_wait, ..
-            } => self.closed(reason, time_wait).words(),
+            } => closed(head(kind::CLOSED), reason, time_wait).words(),
             ToeEvent::Restored { reason, .. } => {
-                let context = ContextId::field(reason.context());
-                let (reason, detail) = reason.to_bytes();
-                let restored = layout::ToeRestored {
-                    head: ToeHead {
-                        reason,
-                        detail,
-                        ..self.head(kind::RESTORED)
-                    },
-                    context,
-                    ..FromZeros::new_zeroed()
-                };
-                restored.words()
+                let head = self.head(kind::RESTORED, reason.to_bytes());
+                let context = reason.context();
+                slot!(ToeRestored: head = head, context).words()
             }
             ToeEvent::Recover {
                 context,
                 tcpsn,
                 sent,
                 ..
-            } => {
-                let recover = layout::ToeRecover {
-                    head: self.head(kind::RECOVER),
-                    context: context.0,
-                    tcpsn: tcpsn.0,
-                    sent: sent.0,
-                    ..FromZeros::new_zeroed()
-                };
-                recover.words()
-            }
+            } => slot!(ToeRecover: head = head(kind::RECOVER), context, tcpsn, sent).words(),
             ToeEvent::Room { soft_limit, active } => {
-                let room = layout::ToeRoom {
-                    head: self.head(kind::ROOM),
-                    soft_limit,
-                    active,
-                };
-                room.words()
+                slot!(ToeRoom: head = head(kind::ROOM), soft_limit, active).words()
             }
             ToeEvent::CommandFailed {
                 index,
@@ -246,41 +189,21 @@ impl ToeEvent {
                 tcpsn,
                 error,
             } => {
-                let failed = layout::ToeCommandFailed {
-                    head: ToeHead {
-                        reason: error as u8,
-                        ..self.head(kind::COMMAND_FAILED)
-                    },
-                    index,
-                    context: ContextId::field(context),
-                    tcpsn: tcpsn.0,
-                };
-                failed.words()
+                let head = self.head(kind::COMMAND_FAILED, (error as u8, 0));
+                slot!(ToeCommandFailed: head = head, index, context, tcpsn).words()
             }
         }
     }
 
-    fn closed(&self, reason: CloseReason, time_wait: Option<TimeWaitEntry>) -> layout::ToeClosed {
-        let timestamps = time_wait.and_then(|entry| entry.timestamps);
-        let mut closed = layout::ToeClosed {
-            head: ToeHead {
-                reason: close_to_byte(reason),
-                flags: flags([
-                    (time_wait.is_some(), TIME_WAIT),
-                    (timestamps.is_some(), TIMESTAMPS),
-                ]),
-                ..self.head(kind::CLOSED)
-            },
+    fn head(&self, kind: u8, (reason, detail): (u8, u8)) -> ToeHead {
+        ToeHead {
+            opcode: ToeHead::OPCODE,
+            kind,
+            reason,
+            detail,
+            toe: self.toe().map_or(FromZeros::new_zeroed(), Into::into),
             ..FromZeros::new_zeroed()
-        };
-        if let Some(entry) = time_wait {
-            closed.snd_nxt = entry.snd_nxt.0;
-            closed.rcv_nxt = entry.rcv_nxt.0;
-            closed.rcv_wnd = entry.rcv_wnd;
-            closed.window = entry.window.into();
-            (closed.recent, closed.value) = timestamps.unwrap_or_default();
         }
-        closed
     }
 
     /// `None` for words that no device of ours writes.
@@ -295,29 +218,10 @@ impl ToeEvent {
             },
             kind::ACCEPTED => ToeEvent::Accepted { toe },
             kind::DELIVERED => {
-                let delivered = layout::ToeDelivered::of(words);
-                ToeEvent::Delivered {
-                    toe,
-                    seq: SeqNum(delivered.seq),
-                    skip: delivered.skip,
-                    len: delivered.len,
-                    rcv_nxt: SeqNum(delivered.rcv_nxt),
-                    snd_una: SeqNum(delivered.snd_una),
-                    flight: delivered.flight,
-                }
+                value!(ToeEvent::Delivered { toe } of ToeDelivered(words): seq, skip, len, rcv_nxt, snd_una, flight)
             }
-            kind::ACKED => {
-                let acked = layout::ToeAcked::of(words);
-                ToeEvent::Acked {
-                    toe,
-                    snd_una: SeqNum(acked.snd_una),
-                    flight: acked.flight,
-                }
-            }
-            kind::PEER_FIN => ToeEvent::PeerFin {
-                toe,
-                rcv_nxt: SeqNum(layout::ToePeerFin::of(words).rcv_nxt),
-            },
+            kind::ACKED => value!(ToeEvent::Acked { toe } of ToeAcked(words): snd_una, flight),
+            kind::PEER_FIN => value!(ToeEvent::PeerFin { toe } of ToePeerFin(words): rcv_nxt),
             kind::CLOSED => ToeEvent::Closed {
                 toe,
                 reason: close_from_byte(head.reason)?,
@@ -331,33 +235,40 @@ impl ToeEvent {
                 }
             }
             kind::RECOVER => {
-                let recover = layout::ToeRecover::of(words);
-                ToeEvent::Recover {
-                    toe,
-                    context: ContextId(recover.context),
-                    tcpsn: SeqNum(recover.tcpsn),
-                    sent: SeqNum(recover.sent),
-                }
+                value!(ToeEvent::Recover { toe } of ToeRecover(words): context, tcpsn, sent)
             }
-            kind::ROOM => {
-                let room = layout::ToeRoom::of(words);
-                ToeEvent::Room {
-                    soft_limit: room.soft_limit,
-                    active: room.active,
-                }
-            }
+            kind::ROOM => value!(ToeEvent::Room of ToeRoom(words): soft_limit, active),
             kind::COMMAND_FAILED => {
-                let failed = layout::ToeCommandFailed::of(words);
-                ToeEvent::CommandFailed {
-                    index: failed.index,
-                    context: ContextId::named(failed.context),
-                    tcpsn: SeqNum(failed.tcpsn),
-                    error: ErrorCode::from_byte(head.reason)?,
-                }
+                let error = ErrorCode::from_byte(head.reason)?;
+                value!(ToeEvent::CommandFailed { error } of ToeCommandFailed(words): index, context, tcpsn)
             }
             _ => return None,
         })
     }
+}
+
+fn closed(
+    head: ToeHead,
+    reason: CloseReason,
+    time_wait: Option<TimeWaitEntry>,
+) -> layout::ToeClosed {
+    let timestamps = time_wait.and_then(|entry| entry.timestamps);
+    let mut closed = slot!(ToeClosed: head = ToeHead {
+        reason: close_to_byte(reason),
+        flags: flags([
+            (time_wait.is_some(), TIME_WAIT),
+            (timestamps.is_some(), TIMESTAMPS),
+        ]),
+        ..head
+    });
+    if let Some(entry) = time_wait {
+        closed.snd_nxt = entry.snd_nxt.0;
+        closed.rcv_nxt = entry.rcv_nxt.0;
+        closed.rcv_wnd = entry.rcv_wnd;
+        closed.window = entry.window.into();
+        (closed.recent, closed.value) = timestamps.unwrap_or_default();
+    }
+    closed
 }
 
 fn time_wait(closed: &layout::ToeClosed) -> Option<TimeWaitEntry> {

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use l5p::Layers;
 use l5p::tls::Direction;
 use nic::ring::toe::{RestoreReason, ToeCommand, ToeEvent};
-use nic::ring::{ContextId, ErrorCode, RecvDescriptor, SendDescriptor, SendFlags, Verify};
+use nic::ring::{
+    ContextId, CreateContext, ErrorCode, RecoverContext, RecvDescriptor, SendDescriptor, SendFlags,
+    Verify,
+};
 use nic::{Nic, NicConfig};
 use testkit::fixtures::aes_128_gcm;
 
@@ -21,13 +24,13 @@ fn asking() -> (Nic, Bare, Instant) {
     let now = Instant::now();
     let mut host = Bare::attach(&mut nic, 1, |config| config.contexts = 8);
     host.write_record(RECORD);
-    let create = SendDescriptor::CreateContext {
+    let create = SendDescriptor::CreateContext(&CreateContext {
         context: CONTEXT,
         direction: Direction::Transmit,
         flow: host.flow(0),
         tcpsn: OURS,
-        layers: &Layers::of(&aes_128_gcm()),
-    };
+        layers: Layers::of(&aes_128_gcm()),
+    });
     let queue = &mut host.queues[0];
     queue.send.post(&create).expect("room");
     let _ = queue.publish();
@@ -59,15 +62,17 @@ fn recover(host: &mut Bare) {
     host.post(
         0,
         &SendDescriptor::RecoverContext {
-            context: CONTEXT,
-            start: OURS,
-            index: 0,
-            len: RECORD,
-            resume: OURS,
+            recover: RecoverContext {
+                context: CONTEXT,
+                start: OURS,
+                index: 0,
+                len: RECORD,
+                resume: OURS,
+                verify: Verify::None,
+                inner: None,
+                toe: Some(toe(0)),
+            },
             prefix: &[],
-            verify: Verify::None,
-            inner: None,
-            toe: Some(toe(0)),
         },
     );
 }
@@ -113,15 +118,17 @@ fn a_context_stays_where_it_is_when_its_connection_has_come_back() {
 fn a_recovery_for_nobody_is_refused() {
     let (mut nic, mut host, now) = asking();
     let recover = |toe| SendDescriptor::RecoverContext {
-        context: CONTEXT,
-        start: OURS,
-        index: 0,
-        len: RECORD,
-        resume: OURS,
+        recover: RecoverContext {
+            context: CONTEXT,
+            start: OURS,
+            index: 0,
+            len: RECORD,
+            resume: OURS,
+            verify: Verify::None,
+            inner: None,
+            toe,
+        },
         prefix: &[],
-        verify: Verify::None,
-        inner: None,
-        toe,
     };
     host.post(0, &recover(None));
     let queue = &mut host.queues[0];

@@ -1,7 +1,9 @@
 //! What is wrong, too much, or for someone else.
 
 use nic::FunctionId;
-use nic::ring::{ContextId, FunctionConfig, RecvDescriptor, RegionId, SendDescriptor, Slice};
+use nic::ring::{
+    ContextId, FunctionConfig, RecvDescriptor, RegionId, ResyncResponse, SendDescriptor, Slice,
+};
 use testkit::bare::{BareHost, Rig, function_config};
 use testkit::fixtures::{self, HOST, PEER};
 use testkit::records::Records;
@@ -195,13 +197,13 @@ fn a_context_is_of_its_function_alone() {
     offload(&mut rig, 0, &flow(1), FIRST, &aes());
 
     // The other function names the context, and gets frames of the same flow.
-    other.post(&SendDescriptor::ResyncResponse {
+    other.post(&SendDescriptor::ResyncResponse(ResyncResponse {
         context: ContextId(0),
         tcpsn: FIRST,
         inner: None,
         confirmed: true,
         index: 1,
-    });
+    }));
     other.publish();
     rig.work();
     let mut bytes = from_peer(&flow(1), &segment(&flow(1), FIRST), &records.wire);

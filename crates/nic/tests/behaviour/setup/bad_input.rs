@@ -13,7 +13,7 @@ use wire::tcp::{Flags, Timestamps};
 
 use super::rig::{Reported, Rig, ack, flow, frame, mac, options, syn, to_host};
 use nic::ring::accel::ListenRuleId;
-use nic::ring::{ContextId, SendDescriptor};
+use nic::ring::{ContextId, CreateContext, SendDescriptor};
 
 /// The host gets a frame as it came, and the NIC says nothing.
 fn goes_up(rig: &mut Rig, host: usize, bytes: &[u8]) {
@@ -71,13 +71,13 @@ fn a_syn_that_a_cookie_cannot_serve_is_the_hosts() {
 fn a_syn_of_a_flow_with_a_context_is_the_hosts() {
     let mut rig = Rig::listening(options());
     let (known, other) = (flow(false, 5000), flow(false, 5001));
-    let create = SendDescriptor::CreateContext {
+    let create = SendDescriptor::CreateContext(&CreateContext {
         context: ContextId(0),
         direction: Direction::Receive,
         flow: known,
         tcpsn: SeqNum(77),
-        layers: &Layers::of(&nvme(Role::Host, true, true)),
-    };
+        layers: Layers::of(&nvme(Role::Host, true, true)),
+    });
     rig.post(0, &create);
     assert_eq!(rig.reported(0), []);
     goes_up(&mut rig, 0, &to_host(&known, &syn(&known), &[]));

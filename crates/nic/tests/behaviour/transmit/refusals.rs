@@ -7,8 +7,8 @@ use wire::{FlowKey, SeqNum, packet};
 use super::stream::*;
 use super::*;
 use nic::ring::{
-    ContextId, ErrorCode, FunctionConfig, RegionId, SendDescriptor, SendFlags, Slice, Verify,
-    function,
+    ContextId, CreateContext, ErrorCode, FunctionConfig, RegionId, SendDescriptor, SendFlags,
+    Slice, Verify, function,
 };
 
 const HEADER_FLAGS: Flags = Flags::PSH;
@@ -96,12 +96,12 @@ fn contexts_are_checked_before_anything_leaves() {
     let mut rig = plain();
     let stream = Stream::new(&rig, SUITES[0], SeqNum(50), &[1000, 1000]);
     let (flow, layers) = (rig.flow, Layers::of(&stream.crypto));
-    let create = |context, flow, direction| SendDescriptor::CreateContext {
+    let create = |context, flow, direction| CreateContext {
         context: ContextId(context),
         direction,
         flow,
         tcpsn: SeqNum(50),
-        layers: &layers,
+        layers: layers.clone(),
     };
     let payload = [rig.slice(0, 500)];
     let send_at = |rig: &mut Rig, seq, context| {
@@ -109,9 +109,14 @@ fn contexts_are_checked_before_anything_leaves() {
         refused(rig, send(&header, 0, Some(ContextId(context)), &payload))
     };
     assert_eq!(send_at(&mut rig, 50, 0), ErrorCode::NoContext);
-    rig.post(&create(0, flow, Direction::Transmit));
+    rig.post(&SendDescriptor::CreateContext(&create(
+        0,
+        flow,
+        Direction::Transmit,
+    )));
     for (context, why) in [(0, ErrorCode::ContextExists), (4, ErrorCode::OverQuota)] {
         let again = create(context, flow, Direction::Transmit);
+        let again = SendDescriptor::CreateContext(&again);
         assert_eq!(refused(&mut rig, again), why);
     }
 
@@ -123,7 +128,11 @@ fn contexts_are_checked_before_anything_leaves() {
         src: (flow.src.0, 444),
         ..flow
     };
-    rig.post(&create(1, other, Direction::Transmit));
+    rig.post(&SendDescriptor::CreateContext(&create(
+        1,
+        other,
+        Direction::Transmit,
+    )));
     assert_eq!(send_at(&mut rig, 50, 1), ErrorCode::WrongFlow);
     assert_eq!(rig.nic.counters().named("tx_tls_drop_no_sync_data"), 2);
     assert_eq!(rig.nic.counters().tx_drop_no_context, 2);

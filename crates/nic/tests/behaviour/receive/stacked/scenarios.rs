@@ -1,5 +1,7 @@
 //! What becomes of records and PDUs in them.
 
+use nic::ring::ResyncResponse;
+
 use super::*;
 
 #[test]
@@ -199,13 +201,15 @@ fn answers_to_what_was_not_asked_are_stale() {
     let mut world = World::new(&large(), &[Part::Content(6000)]);
     let places = [0, u32::MAX].map(|offset| Some(InnerPlace { layer: 1, offset }));
     for inner in [None, places[0], places[1]] {
-        world.rig.command(&SendDescriptor::ResyncResponse {
-            context: CONTEXT,
-            tcpsn: FIRST,
-            inner,
-            confirmed: true,
-            index: 3,
-        });
+        world
+            .rig
+            .command(&SendDescriptor::ResyncResponse(ResyncResponse {
+                context: CONTEXT,
+                tcpsn: FIRST,
+                inner,
+                confirmed: true,
+                index: 3,
+            }));
     }
     assert_eq!(world.count("rx_tls_resync_res_skip"), 1);
     assert_eq!(world.count("rx_nvmeotcp_resync_res_skip"), 2);
