@@ -13,7 +13,9 @@ leave() {
     [[ $failures -eq 0 ]] || ! guest_has_lost_its_network || exit_code=$once_more
     for pid in ${pids[@]+"${pids[@]}"}; do kill "$pid" 2>/dev/null; done
     for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null; done
-    if [[ -n ${KEEP:-} ]]; then echo "# logs in $scratch"; else rm -rf "$scratch"; fi
+    # What is mounted below is somebody else's: it must be gone before anything is deleted.
+    awk -v below="$scratch/" 'index($5, below) == 1 { print $5 }' /proc/self/mountinfo | sort -r | xargs -r umount --lazy
+    if grep -q " $scratch/" /proc/self/mountinfo || [[ -n ${KEEP:-} ]]; then echo "# logs in $scratch"; else rm -rf "$scratch"; fi
     [[ $failures -eq 0 ]] || exit "$exit_code"
     exit 0
 }

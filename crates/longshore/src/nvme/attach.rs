@@ -6,10 +6,9 @@ use anyhow::{Result, bail};
 
 use super::driver::{Driver, Interrupted, choose_namespace};
 use super::initiator::Initiator;
-use super::nbd::{self, Export, Server};
+use super::nbd::{self, Export, Memory, Server};
 use super::options::Attach;
-use super::transport::Transport;
-use crate::control::{self, Answer, Request};
+use crate::control::{self, Answer, CounterGroup, Request};
 
 /// How long requests under way may take when we are told to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -18,11 +17,6 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves until it is told to end.
 pub(super) fn run(options: &Attach) -> Result<()> {
-    if let Transport::Linux { .. } = options.disk.peer.transport {
-        bail!(
-            "nvme attach needs longshore's own TCP; give --tap or --nic, and --ip, instead of --kernel"
-        );
-    }
     let listening = nbd::listen(&options.nbd)?;
     let mut readiness = options.background.begin()?;
     let mut control = options
@@ -38,7 +32,8 @@ pub(super) fn run(options: &Attach) -> Result<()> {
         bail!("the target closed the connection at once; try again");
     };
     let export = Export::new(&namespace, info, controller.limits(), options.read_only);
-    let mut server = Server::new(listening, export, driver.attached()?.runtime.stack())?;
+    let memory = Memory::new(&mut driver, &initiator, export.most_data())?;
+    let mut server = Server::new(listening, export, memory)?;
     eprintln!(
         "longshore: namespace {} of {}, {} bytes{}, is at nbd+unix:///?socket={}",
         namespace.nsid,
@@ -80,12 +75,12 @@ fn serve(
             server.complete(&done);
             progress = true;
         }
-        progress |= server.poll(initiator.ours()?)?;
+        progress |= server.poll(initiator)?;
         if let Some(control) = control.as_deref_mut()
             && (slept || looked.elapsed() >= LOOK)
         {
             looked = Instant::now();
-            control.poll(|request| answer(driver, request));
+            control.poll(|request| answer(driver, initiator, request));
         }
         slept = !progress;
         if !progress {
@@ -110,7 +105,7 @@ fn finish(driver: &mut Driver, initiator: &mut Initiator, server: &mut Server) -
             server.complete(&done);
             progress = true;
         }
-        progress |= server.poll(initiator.ours()?)?;
+        progress |= server.poll(initiator)?;
         if !progress {
             driver.wait(initiator, &[server.fd()])?;
         }
@@ -118,9 +113,13 @@ fn finish(driver: &mut Driver, initiator: &mut Initiator, server: &mut Server) -
     Ok(())
 }
 
-fn answer(driver: &mut Driver, request: Request) -> Answer {
-    match driver.attached() {
-        Ok(attached) => attached.answer(request, || []),
-        Err(error) => Answer::Error(error.to_string()),
+fn answer(driver: &mut Driver, initiator: &Initiator, request: Request) -> Answer {
+    match (driver.attached(), initiator, request) {
+        (Ok(attached), _, request) => attached.answer(request, || []),
+        (_, Initiator::Linux(initiator), Request::Stat) => {
+            let counters = initiator.counters().iter();
+            Answer::Stat(vec![CounterGroup::new("initiator", counters)])
+        }
+        (Err(error), ..) => Answer::Error(error.to_string()),
     }
 }

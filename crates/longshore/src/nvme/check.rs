@@ -153,7 +153,7 @@ fn probe(driver: &mut Driver, initiator: &mut Initiator, namespace: &Namespace) 
     let mut times = Vec::new();
     for _ in 0..PROBES {
         let started = Instant::now();
-        initiator.submit(access, (&block, len))?;
+        initiator.submit(access, Some((&block, len)))?;
         let done = loop {
             let progress = driver.turn(initiator)?;
             driver.take_events(initiator)?;

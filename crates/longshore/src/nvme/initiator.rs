@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use host::memory as ours;
 use host::nvme::initiator::{self as on_stack, Completion, Event};
-use l5p::nvme::initiator::{Access, CommandId, Controller};
+use l5p::nvme::initiator::{self as machine, Access, CommandId, Controller};
 
 use super::driver::Driver;
 use crate::disk::{Block, Pool};
@@ -19,20 +19,32 @@ pub(super) enum Initiator {
     Linux(Box<kernel_nvme::Initiator>),
 }
 
-impl Initiator {
-    /// That on the driver's stack.
-    ///
-    /// # Errors
-    /// When it is another one.
-    pub(super) fn ours(&mut self) -> Result<&mut on_stack::Initiator> {
-        match self {
-            Initiator::Ours(initiator) => Ok(initiator),
-            Initiator::Linux(_) => {
-                bail!("this command needs longshore's own TCP; leave --kernel out")
-            }
-        }
-    }
+/// Why a command was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SubmitError {
+    #[error(transparent)]
+    Ours(#[from] on_stack::SubmitError),
+    #[error(transparent)]
+    Linux(#[from] kernel_nvme::SubmitError),
+    #[error("a block of another initiator's can't be a command's memory")]
+    Foreign,
+}
 
+impl SubmitError {
+    /// Whether it will be taken when others are complete.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            SubmitError::Ours(on_stack::SubmitError::Controller(
+                machine::SubmitError::Full
+            )) | SubmitError::Linux(kernel_nvme::SubmitError::Controller(
+                machine::SubmitError::Full
+            ))
+        )
+    }
+}
+
+impl Initiator {
     pub(super) fn controller(&self) -> &Controller {
         match self {
             Initiator::Ours(initiator) => initiator.controller(),
@@ -58,23 +70,24 @@ impl Initiator {
         })
     }
 
-    /// Takes a command, with the first bytes of a block as its memory.
+    /// Takes a command, with the first bytes of a block as its memory if it has data.
     pub(super) fn submit(
         &mut self,
         access: Access,
-        (block, len): (&Block, u32),
-    ) -> Result<CommandId> {
-        Ok(match (self, block) {
-            (Initiator::Ours(initiator), Block::Ours(_)) if len == 0 => {
-                initiator.submit(access, &[])?
-            }
-            (Initiator::Ours(initiator), Block::Ours(block)) => {
+        memory: Option<(&Block, u32)>,
+    ) -> Result<CommandId, SubmitError> {
+        Ok(match (self, memory) {
+            (Initiator::Ours(initiator), None) => initiator.submit(access, &[])?,
+            (Initiator::Ours(initiator), Some((Block::Ours(block), len))) => {
                 initiator.submit(access, &[block.slice(len)])?
             }
-            (Initiator::Linux(initiator), Block::Linux(block)) => {
+            (Initiator::Linux(initiator), None) => {
+                initiator.submit(access, kernel_nvme::Slice::NOTHING)?
+            }
+            (Initiator::Linux(initiator), Some((Block::Linux(block), len))) => {
                 initiator.submit(access, block.slice(len))?
             }
-            _ => bail!("a block of another initiator's can't be a command's memory"),
+            _ => return Err(SubmitError::Foreign),
         })
     }
 

@@ -100,7 +100,8 @@ impl Disk for Pipeline<'_> {
                 Action::Flush => Io::Flush,
             },
         };
-        let id = self.initiator.submit(access, (&part.block, part.len))?;
+        let memory = (part.len > 0).then_some((&part.block, part.len));
+        let id = self.initiator.submit(access, memory)?;
         if self.in_flight.len() <= id.index() {
             self.in_flight.resize_with(id.index() + 1, || None);
         }

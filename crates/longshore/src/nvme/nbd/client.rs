@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use host::memory::Block;
-
 use super::export::Export;
 use super::negotiation::{Negotiation, Outcome};
+use crate::disk::Block;
 use wire::nbd::{Errno, REQUEST_LEN, Reply as Answer, ReplyHead, Request};
 
 /// Bytes that are read ahead of their use: several requests at once. The data of writes is read to where it belongs as soon as

@@ -57,6 +57,11 @@ impl Export {
         }
     }
 
+    /// The most bytes of one command with data.
+    pub(in crate::nvme) fn most_data(&self) -> u32 {
+        self.most_data
+    }
+
     /// Whether nothing may be written.
     pub(in crate::nvme) fn is_read_only(&self) -> bool {
         self.read_only

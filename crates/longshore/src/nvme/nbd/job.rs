@@ -1,13 +1,13 @@
 //! Requests that are being carried out, each by one or several NVMe commands.
 
-use host::memory::Block;
-use host::nvme::initiator::{Blocks, Initiator, Io, Status};
-use l5p::nvme::initiator::{Access, CommandId, SubmitError};
-use nic::ring::Slice;
+use host::nvme::initiator::{Blocks, Io, Status};
+use l5p::nvme::initiator::{Access, CommandId};
 use wire::nvme::command::{RANGE_LEN, Range};
 
 use super::export::Export;
+use crate::disk::Block;
 use crate::log::LIMITED;
+use crate::nvme::initiator::{Initiator, SubmitError};
 use wire::nbd::{Errno, Kind, Request};
 
 /// A request under way.
@@ -86,13 +86,13 @@ impl Job {
         initiator: &mut Initiator,
         export: &Export,
         zeroes: &Block,
-    ) -> Result<Option<CommandId>, host::nvme::initiator::SubmitError> {
+    ) -> Result<Option<CommandId>, SubmitError> {
         let left = self.end() - self.next;
         if left == 0 {
             if self.in_flight > 0 {
                 return Ok(None);
             }
-            let id = ask(initiator, export, Io::Flush, &[])?;
+            let id = ask(initiator, export, Io::Flush, None)?;
             self.flush = false;
             self.in_flight += 1;
             return Ok(Some(id));
@@ -110,7 +110,7 @@ impl Job {
                     Kind::Read => Io::Read { blocks, fua: false },
                     _ => Io::Write { blocks, fua },
                 };
-                (io, u64::from(*len), Some(block.slice(*len)))
+                (io, u64::from(*len), Some((block, *len)))
             }
             Kind::WriteZeroes if export.can_zero => {
                 let len = left.min(export.most_zeroes);
@@ -125,7 +125,7 @@ impl Job {
                 let len = left.min(u64::from(export.most_data));
                 let blocks = blocks(len);
                 let io = Io::Write { blocks, fua };
-                (io, len, Some(zeroes.slice(len as u32)))
+                (io, len, Some((zeroes, len as u32)))
             }
             _ => {
                 let (block, len) = &self.blocks[0];
@@ -133,10 +133,10 @@ impl Job {
                     ranges: (*len as usize / RANGE_LEN) as u16,
                     deallocate: true,
                 };
-                (io, left, Some(block.slice(*len)))
+                (io, left, Some((block, *len)))
             }
         };
-        let id = ask(initiator, export, io, memory.as_slice())?;
+        let id = ask(initiator, export, io, memory)?;
         self.next += len;
         self.next_block += 1;
         self.in_flight += 1;
@@ -179,19 +179,13 @@ fn ask(
     initiator: &mut Initiator,
     export: &Export,
     io: Io,
-    memory: &[Slice],
-) -> Result<CommandId, host::nvme::initiator::SubmitError> {
+    memory: Option<(&Block, u32)>,
+) -> Result<CommandId, SubmitError> {
     let access = Access {
         nsid: export.nsid,
         io,
     };
     initiator.submit(access, memory)
-}
-
-/// Whether a submission may be tried again later.
-pub(super) fn is_passing(error: &host::nvme::initiator::SubmitError) -> bool {
-    use host::nvme::initiator::SubmitError as Error;
-    matches!(error, Error::Controller(SubmitError::Full))
 }
 
 fn errno(status: Status) -> Errno {

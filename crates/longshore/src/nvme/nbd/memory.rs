@@ -1,12 +1,15 @@
 //! Memory for the data of requests.
 
-use host::memory::{Block, BlockPool};
-use host::{SocketError, Stack};
+use anyhow::Result;
+
+use crate::disk::{Block, Pool};
+use crate::nvme::driver::Driver;
+use crate::nvme::initiator::Initiator;
 
 /// Blocks of three sizes: requests are of all sizes, and each takes at least one.
 #[derive(Debug)]
-pub(super) struct Memory {
-    pools: [BlockPool; 3],
+pub(in crate::nvme) struct Memory {
+    pools: [Pool; 3],
     /// Bytes of the longest part.
     most: u32,
 }
@@ -19,9 +22,13 @@ const LARGE_BYTES: u32 = 64 << 20;
 
 impl Memory {
     /// Memory for parts of at most `most` bytes.
-    pub(super) fn new(stack: &mut Stack, most: u32) -> Result<Memory, SocketError> {
+    pub(in crate::nvme) fn new(
+        driver: &mut Driver,
+        initiator: &Initiator,
+        most: u32,
+    ) -> Result<Memory> {
         let mut pool = |block_len: u32, bytes: u32| {
-            BlockPool::new(stack, block_len, (bytes / block_len).max(2), "nbd")
+            initiator.blocks(driver, block_len, (bytes / block_len).max(2))
         };
         Ok(Memory {
             pools: [
@@ -40,7 +47,7 @@ impl Memory {
         while left > 0 {
             let part = left.min(self.most);
             let fitting = self.pools.iter().filter(|pool| pool.block_len() >= part);
-            let Some(block) = fitting.into_iter().find_map(BlockPool::take) else {
+            let Some(block) = fitting.into_iter().find_map(Pool::take) else {
                 parts.truncate(before);
                 return false;
             };

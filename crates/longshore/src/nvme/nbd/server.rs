@@ -6,16 +6,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use attachment::listening::{Listening, Unusable};
-use host::memory::Block;
-use host::nvme::initiator::{Completion, Initiator, SubmitError};
-use host::{SocketError, Stack};
+use host::nvme::initiator::Completion;
 use rustix::event::{Timespec, epoll};
 
 use super::client::{Brought, Client};
 use super::export::Export;
-use super::job::{Job, is_passing};
+use super::job::Job;
 use super::memory::Memory;
+use crate::disk::Block;
 use crate::log::LIMITED;
+use crate::nvme::initiator::{Initiator, SubmitError};
 use wire::nbd::{Errno, Kind, Reply, Request};
 
 /// The server could not be made, or can't go on.
@@ -27,8 +27,6 @@ pub(in crate::nvme) enum ServerError {
     NotASocket(PathBuf),
     #[error("can't listen on {0}: {1}; give --nbd a path in a directory that you may write to")]
     Bind(PathBuf, io::Error),
-    #[error("no memory for the data of requests: {0}")]
-    Memory(#[from] SocketError),
     #[error("the NBD sockets can't be waited for: {0}")]
     System(#[from] rustix::io::Errno),
 }
@@ -74,12 +72,11 @@ impl Server {
     pub(in crate::nvme) fn new(
         listening: Listening,
         export: Export,
-        stack: &mut Stack,
+        memory: Memory,
     ) -> Result<Server, ServerError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(LISTENER);
         epoll::add(&epoll, &listening, data, epoll::EventFlags::IN)?;
-        let memory = Memory::new(stack, export.most_data)?;
         let mut zeroes = Vec::new();
         // Registered memory is zeroed when it is made, and this block is only ever read.
         memory.take(export.most_data, &mut zeroes);
@@ -333,7 +330,7 @@ impl Server {
                 Ok(None) => {
                     self.backlog.pop_front();
                 }
-                Err(error) if is_passing(&error) => return progress,
+                Err(error) if error.is_passing() => return progress,
                 Err(error) => job.error = Some(refused(&error)),
             }
         }
