@@ -11,6 +11,7 @@ mod neighbours;
 mod nvme;
 mod nvme_hosts;
 mod nvme_initiator;
+mod nvme_loss;
 mod nvme_target;
 mod offload;
 mod pair;
