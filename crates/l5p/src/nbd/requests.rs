@@ -1,5 +1,12 @@
 //! A client's requests in flight, and what replies say of them.
 
+/// Where in a read's buffer `len` bytes of the export are that begin at `offset`.
+fn place_in(read: &Request, offset: u64, len: u32) -> Option<u32> {
+    let at = offset.checked_sub(read.offset)?;
+    let end = at.checked_add(len.into())?;
+    (len > 0 && end <= read.len.into()).then_some(at as u32)
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -174,14 +181,9 @@ impl Requests {
                 if request.kind != Kind::Read {
                     return Err(NbdError::Mismatch(cookie));
                 }
-                let outside = NbdError::Outside { cookie, offset };
-                let at = offset.checked_sub(request.offset);
-                let at = at.filter(|at| {
-                    at.checked_add(len.into())
-                        .is_some_and(|end| len > 0 && end <= request.len.into())
-                });
-                let at = at.ok_or(outside)? as u32;
-                slot.covered.add(at, len).map_err(|_| outside)?;
+                let at = place_in(&request, offset, len)
+                    .filter(|at| slot.covered.add(*at, len).is_ok())
+                    .ok_or(NbdError::Outside { cookie, offset })?;
                 match chunk.content {
                     ChunkType::Data { .. } => Incoming::Data { tag, at, len },
                     _ => Incoming::Zeroes { tag, at, len },

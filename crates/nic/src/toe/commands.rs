@@ -57,28 +57,10 @@ impl Toe {
         toe: ToeId,
         flow: &FlowKey,
     ) -> Result<(), RefuseReason> {
-        let (function, received) = (&mut *env.function, flow.reversed());
-        if self.hard_limit == 0 {
-            return Err(RefuseReason::Unsupported);
-        }
-        if toe.index >= function.config.toe_connections {
-            return Err(RefuseReason::Quota);
-        }
-        if self.table.by_index(function.id.0, toe.index).is_some() {
-            return Err(RefuseReason::InUse);
-        }
+        let received = flow.reversed();
         let hash = env.hasher.hash(&received);
-        let id = function.id;
-        let runs = |at| self.table.owns(at, id, &received);
-        if env.accel.owner_of(hash, id, &received, runs).is_some() {
-            return Err(RefuseReason::FlowOwned);
-        }
-        if self.room.connections() >= self.hard_limit {
-            return Err(RefuseReason::HardLimit);
-        }
-        if !self.room.admits() {
-            return Err(RefuseReason::SoftLimit);
-        }
+        self.check_room(env, toe, &received, hash)?;
+        let function = &mut *env.function;
         let until = env.now + HOLD;
         // What of the flow has come so far is the host's.
         delivery::end_session(function, hash, &received);
@@ -118,6 +100,37 @@ impl Toe {
         }
         self.wants_events(at);
         Ok(())
+    }
+
+    /// Whether another connection, of this flow, may be held.
+    fn check_room(
+        &self,
+        env: &ToeEnv<'_>,
+        toe: ToeId,
+        received: &FlowKey,
+        hash: u64,
+    ) -> Result<(), RefuseReason> {
+        let id = env.function.id;
+        let runs = |at| self.table.owns(at, id, received);
+        if self.hard_limit == 0 {
+            return Err(RefuseReason::Unsupported);
+        }
+        if toe.index >= env.function.config.toe_connections {
+            return Err(RefuseReason::Quota);
+        }
+        if self.table.by_index(id.0, toe.index).is_some() {
+            return Err(RefuseReason::InUse);
+        }
+        if env.accel.owner_of(hash, id, received, runs).is_some() {
+            return Err(RefuseReason::FlowOwned);
+        }
+        if self.room.connections() >= self.hard_limit {
+            return Err(RefuseReason::HardLimit);
+        }
+        match self.room.admits() {
+            true => Ok(()),
+            false => Err(RefuseReason::SoftLimit),
+        }
     }
 
     fn offer(&mut self, env: &mut ToeEnv<'_>, offer: &ToeOffer) {
@@ -183,12 +196,11 @@ impl Toe {
                     flags: *flags,
                 };
                 let sent = self.send(env, at, *seq, *bytes, passes, gather.slices());
-                if let Err(error) = sent {
+                sent.inspect_err(|&error| {
                     // Nothing that follows would fit.
                     let context = None;
                     self.give_back(env, at, RestoreReason::Transmit { error, context });
-                    return Err(error);
-                }
+                })?;
             }
             (ToeRequest::Consumed { bytes, .. }, Some(connection)) => {
                 connection.consumed(now, *bytes);

@@ -2,7 +2,7 @@
 
 use tcp::{CloseReason, Event};
 
-use super::entry::{Farewell, Phase};
+use super::entry::{Entry, Farewell, Phase};
 use super::{Toe, ToeEnv};
 use crate::counters::Counters;
 use crate::delivery::{self, Sender};
@@ -101,69 +101,16 @@ impl Toe {
         let Some(entry) = self.table.get_mut(at) else {
             return true;
         };
-        let (toe, queue) = (entry.toe, usize::from(entry.queue));
-        let function = &mut *env.function;
-        let mut report = |event| function.report(queue, RecvDescriptor::Toe(event));
-        let unreported = &mut entry.unreported;
-        if unreported.ready {
-            if !report(ToeEvent::Ready { toe }) {
+        while let Some(event) = entry.next_event() {
+            if !(env.function).report(entry.queue.into(), RecvDescriptor::Toe(event)) {
                 return false;
             }
-            unreported.ready = false;
-        }
-        if unreported.accepted {
-            if !report(ToeEvent::Accepted { toe }) {
-                return false;
-            }
-            unreported.accepted = false;
-            if entry.phase == Phase::Running {
-                env.function.nic_packets.release(toe.index);
-            }
-        }
-        let leaving = matches!(entry.phase, Phase::Leaving(_));
-        if let (Some((context, tcpsn)), Some(connection)) =
-            (entry.sending.waiting, &entry.connection)
-            && entry.unreported.recover
-            && !leaving
-        {
-            // What TCP has given out of new data is not sent yet from there on.
-            let sent = match entry.sending.rest {
-                Some(rest) if !rest.retransmit => tcpsn,
-                _ => connection.snd_nxt().min(connection.write_seq()),
-            };
-            let event = ToeEvent::Recover {
-                toe,
-                context,
-                tcpsn,
-                sent,
-            };
-            if !env.function.report(queue, RecvDescriptor::Toe(event)) {
-                return false;
+            entry.note_reported(&event);
+            if matches!(event, ToeEvent::Accepted { .. }) && entry.phase == Phase::Running {
+                env.function.nic_packets.release(entry.toe.index);
             }
         }
         entry.unreported.recover = false;
-        if let Some(connection) = &entry.connection
-            && (entry.acked_is_due()
-                || leaving && connection.snd_una() != entry.unreported.reported_una)
-        {
-            let snd_una = connection.snd_una();
-            let event = ToeEvent::Acked {
-                toe,
-                snd_una,
-                flight: connection.flight_limit(),
-            };
-            if !env.function.report(queue, RecvDescriptor::Toe(event)) {
-                return false;
-            }
-            entry.unreported.reported_una = snd_una;
-        }
-        if let Some(rcv_nxt) = entry.unreported.peer_fin {
-            let event = ToeEvent::PeerFin { toe, rcv_nxt };
-            if !env.function.report(queue, RecvDescriptor::Toe(event)) {
-                return false;
-            }
-            entry.unreported.peer_fin = None;
-        }
         self.take_leave(env, at)
     }
 
@@ -208,6 +155,60 @@ impl Toe {
         env.function.counters.toe_connections -= 1;
         self.forget(env.accel, at);
         true
+    }
+}
+
+impl Entry {
+    /// What is reported of it next, before its end.
+    fn next_event(&self) -> Option<ToeEvent> {
+        let (toe, unreported) = (self.toe, &self.unreported);
+        if unreported.ready {
+            return Some(ToeEvent::Ready { toe });
+        }
+        if unreported.accepted {
+            return Some(ToeEvent::Accepted { toe });
+        }
+        let leaving = matches!(self.phase, Phase::Leaving(_));
+        if let Some(connection) = &self.connection {
+            if let Some((context, tcpsn)) = self.sending.waiting
+                && unreported.recover
+                && !leaving
+            {
+                // What TCP has given out of new data is not sent yet from there on.
+                let sent = match self.sending.rest {
+                    Some(rest) if !rest.retransmit => tcpsn,
+                    _ => connection.snd_nxt().min(connection.write_seq()),
+                };
+                return Some(ToeEvent::Recover {
+                    toe,
+                    context,
+                    tcpsn,
+                    sent,
+                });
+            }
+            let snd_una = connection.snd_una();
+            if self.acked_is_due() || leaving && snd_una != unreported.reported_una {
+                return Some(ToeEvent::Acked {
+                    toe,
+                    snd_una,
+                    flight: connection.flight_limit(),
+                });
+            }
+        }
+        let rcv_nxt = unreported.peer_fin?;
+        Some(ToeEvent::PeerFin { toe, rcv_nxt })
+    }
+
+    /// What [`next_event`](Self::next_event) gave was reported.
+    fn note_reported(&mut self, event: &ToeEvent) {
+        let unreported = &mut self.unreported;
+        match *event {
+            ToeEvent::Ready { .. } => unreported.ready = false,
+            ToeEvent::Accepted { .. } => unreported.accepted = false,
+            ToeEvent::Recover { .. } => unreported.recover = false,
+            ToeEvent::Acked { snd_una, .. } => unreported.reported_una = snd_una,
+            _ => unreported.peer_fin = None,
+        }
     }
 }
 

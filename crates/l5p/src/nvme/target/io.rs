@@ -35,11 +35,7 @@ pub(super) fn plan(
     let durable = |fua| fua || !write_cache;
     // Reads commit what they read, and only then read it (NVM Command Set 1.0c §3.2.4).
     let committed = |fua| fua && namespace.volatile_cache;
-    let planner = Planner {
-        entry,
-        namespace,
-        limits,
-    };
+    let planner = Planner::new(entry, namespace, limits);
     let (len, operation) = match io {
         Io::Read { blocks, fua } => {
             let (offset, len) = planner.data(blocks)?;
@@ -71,16 +67,7 @@ pub(super) fn plan(
             blocks,
             fua,
             deallocate,
-        } => {
-            planner.within(blocks)?;
-            let operation = Operation::WriteZeroes {
-                offset: blocks.start << namespace.block_shift,
-                len: namespace.len_of(blocks.count),
-                fua: durable(fua),
-                deallocate: deallocate && namespace.deallocate,
-            };
-            (0, operation)
-        }
+        } => (0, planner.write_zeroes(blocks, durable(fua), deallocate)?),
         Io::Flush => (0, Operation::Flush),
         Io::DatasetManagement { ranges, deallocate } => {
             return planner.dataset_management(ranges, deallocate);
@@ -95,7 +82,30 @@ struct Planner<'a> {
     limits: &'a Limits,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
+    fn new(entry: &'a SubmissionEntry, namespace: &'a Namespace, limits: &'a Limits) -> Self {
+        Planner {
+            entry,
+            namespace,
+            limits,
+        }
+    }
+
+    fn write_zeroes(
+        &self,
+        blocks: Blocks,
+        fua: bool,
+        deallocate: bool,
+    ) -> Result<Operation, Status> {
+        self.within(blocks)?;
+        Ok(Operation::WriteZeroes {
+            offset: blocks.start << self.namespace.block_shift,
+            len: self.namespace.len_of(blocks.count),
+            fua,
+            deallocate: deallocate && self.namespace.deallocate,
+        })
+    }
+
     fn dataset_management(&self, ranges: u16, deallocate: bool) -> Result<Planned, Status> {
         // Hosts may describe room for the most ranges whatever their number: Linux does.
         let most = u32::from(MAX_RANGES) * RANGE_LEN as u32;

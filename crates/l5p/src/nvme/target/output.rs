@@ -44,12 +44,8 @@ impl Target {
         self.now = now;
         let connection = self.connections.get_mut(id.index, id.generation)?;
         if let Phase::Answering { .. } = connection.phase {
-            return Some(without_data(Pdu::ICResp(ICResp {
-                pfv: 0,
-                cpda: 0,
-                digests: connection.digests,
-                max_h2c_data: self.config.limits.h2c_data,
-            })));
+            let answer = connection.ic_resp(self.config.limits.h2c_data);
+            return Some(without_data(Pdu::ICResp(answer)));
         }
         let (slot, next) = connection.next()?;
         let command = connection.command(slot).expect("it is ready");
@@ -67,33 +63,18 @@ impl Target {
             }
             Next::Data { sent, len } => (sent, len),
         };
-        let most = match command.work {
-            Work::Answer(_) => PIECE as u32,
-            _ => self.config.limits.c2h_data,
-        };
-        let piece = most.min(len - sent);
-        let last = sent + piece == len;
-        let pdu = Pdu::C2HData(C2HData {
-            cccid: command.cid,
-            data_offset: sent,
-            data_len: piece,
-            last,
-            success: last && connection.no_flow_control,
-        });
+        let piece = piece(&command.work, len - sent, self.config.limits.c2h_data);
+        let pdu = Pdu::C2HData(connection.c2h_data(command, sent, piece, sent + piece == len));
         let Work::Answer(answer) = &command.work else {
-            let command = CommandRef {
-                connection: id,
-                slot,
-            };
-            let (offset, len) = (sent, piece);
-            return Some(Outgoing {
-                pdu,
-                data: Source::Command {
-                    command,
-                    offset,
-                    len,
+            let data = Source::Command {
+                command: CommandRef {
+                    connection: id,
+                    slot,
                 },
-            });
+                offset: sent,
+                len: piece,
+            };
+            return Some(Outgoing { pdu, data });
         };
         let controller = connection.controller().expect("only queues have commands");
         let view = View {
@@ -147,11 +128,7 @@ impl Target {
                 self.expect_deadline(r2t_deadline);
             }
             Next::Data { sent, len } => {
-                let most = match command.work {
-                    Work::Answer(_) => PIECE as u32,
-                    _ => c2h_data,
-                };
-                let sent = sent + most.min(len - sent);
+                let sent = sent + piece(&command.work, len - sent, c2h_data);
                 command.state = State::Sending { sent, len };
                 if sent < len {
                     return;
@@ -182,6 +159,15 @@ impl Target {
     }
 }
 
+/// Bytes of the next C2HData of a command that has `left` to send.
+fn piece(work: &Work, left: u32, c2h_data: u32) -> u32 {
+    let most = match work {
+        Work::Answer(_) => PIECE as u32,
+        _ => c2h_data,
+    };
+    most.min(left)
+}
+
 fn without_data(pdu: Pdu) -> Outgoing<'static> {
     Outgoing {
         pdu,
@@ -210,6 +196,25 @@ impl Connection {
                 Some(next) => return Some((slot, next)),
                 None => self.unqueue(),
             }
+        }
+    }
+
+    fn ic_resp(&self, max_h2c_data: u32) -> ICResp {
+        ICResp {
+            pfv: 0,
+            cpda: 0,
+            digests: self.digests,
+            max_h2c_data,
+        }
+    }
+
+    fn c2h_data(&self, command: &Command, offset: u32, len: u32, last: bool) -> C2HData {
+        C2HData {
+            cccid: command.cid,
+            data_offset: offset,
+            data_len: len,
+            last,
+            success: last && self.no_flow_control,
         }
     }
 

@@ -72,6 +72,27 @@ pub(super) struct Sending {
     rto_us: u32,
 }
 
+impl Sending {
+    fn new(teardown: &Teardown, bytes: u32) -> Sending {
+        let (una, nxt) = (teardown.snd_una, teardown.snd_nxt);
+        Sending {
+            una,
+            nxt,
+            send: nxt,
+            fin: una + bytes,
+            recover: if teardown.retransmits > 0 { nxt } else { una },
+            window: PeerWindow::resumed(teardown.peer_window, 0, teardown.rcv_nxt, una),
+            mss: teardown.mss,
+            cwnd: OPEN,
+            duplicates: 0,
+            shift: teardown.peer_shift,
+            in_fast_recovery: false,
+            backoff: Backoff::resumed(teardown.retransmits, teardown.retransmits),
+            rto_us: teardown.rto_us,
+        }
+    }
+}
+
 /// The receiving half.
 #[derive(Debug)]
 pub(super) struct Receiving {
@@ -88,6 +109,22 @@ pub(super) struct Receiving {
     /// TSval less the device's milliseconds.
     pub(super) clock: u32,
     pub(super) challenges: ChallengeLimit,
+}
+
+impl Receiving {
+    fn new(teardown: &Teardown, now_ms: u32) -> Receiving {
+        let timestamps = teardown.timestamps;
+        Receiving {
+            nxt: teardown.rcv_nxt,
+            edge: teardown.rcv_nxt + (u32::from(teardown.window) << teardown.our_shift),
+            window: teardown.window,
+            fin_unacknowledged: false,
+            has_timestamps: timestamps.is_some(),
+            recent: timestamps.map_or(0, |timestamps| timestamps.recent),
+            clock: timestamps.map_or(0, |timestamps| timestamps.value.wrapping_sub(now_ms)),
+            challenges: ChallengeLimit::new(now_ms),
+        }
+    }
 }
 
 /// What is to be sent beside data and FIN.
@@ -134,17 +171,9 @@ impl Entry {
         bytes: u32,
         data: Chain,
     ) -> Entry {
-        let Teardown {
-            flow,
-            snd_una: una,
-            snd_nxt: nxt,
-            rcv_nxt,
-            ..
-        } = *teardown;
-        let timestamps = teardown.timestamps;
         let mut entry = Entry {
             deadline: NEVER,
-            flow,
+            flow: teardown.flow,
             function,
             hop: teardown.hop,
             hop_limit: teardown.hop_limit,
@@ -154,32 +183,8 @@ impl Entry {
             } else {
                 State::FinWait1
             },
-            snd: Sending {
-                una,
-                nxt,
-                send: nxt,
-                fin: una + bytes,
-                recover: if teardown.retransmits > 0 { nxt } else { una },
-                window: PeerWindow::resumed(teardown.peer_window, 0, rcv_nxt, una),
-                mss: teardown.mss,
-                cwnd: OPEN,
-                duplicates: 0,
-                shift: teardown.peer_shift,
-                in_fast_recovery: false,
-                backoff: Backoff::resumed(teardown.retransmits, teardown.retransmits),
-                rto_us: teardown.rto_us,
-            },
-            rcv: Receiving {
-                nxt: rcv_nxt,
-                edge: rcv_nxt + (u32::from(teardown.window) << teardown.our_shift),
-                window: teardown.window,
-                fin_unacknowledged: false,
-                has_timestamps: timestamps.is_some(),
-                recent: timestamps.map_or(0, |timestamps| timestamps.recent),
-                clock: timestamps
-                    .map_or(0, |timestamps| timestamps.value.wrapping_sub(millis(now))),
-                challenges: ChallengeLimit::new(millis(now)),
-            },
+            snd: Sending::new(teardown, bytes),
+            rcv: Receiving::new(teardown, millis(now)),
             time_wait_ms: teardown.time_wait_ms,
             fin_wait2_ms: teardown.fin_wait2_ms,
             // What the host owes goes with the data, or by itself if no data may go.
@@ -191,7 +196,7 @@ impl Entry {
             armed: 0,
             links: Links::NOWHERE,
         };
-        if una != nxt {
+        if entry.is_anything_outstanding() {
             entry.deadline = now + entry.rto();
         }
         entry

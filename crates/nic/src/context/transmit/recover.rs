@@ -31,7 +31,7 @@ impl TransmitContext {
     pub(crate) fn recover(
         &mut self,
         command: &RecoverContext,
-        prefix: Prefix<'_>,
+        mut prefix: Prefix<'_>,
     ) -> Result<(), ErrorCode> {
         if command.verify == Verify::Seek {
             return Err(ErrorCode::Unsupported);
@@ -48,60 +48,77 @@ impl TransmitContext {
             Verify::Frontier => Some(self.frontier_of(command, len)?),
             _ => None,
         };
-        let Prefix {
-            gather,
-            regions,
-            scratch,
-            counters,
-            recovery,
-        } = prefix;
-        self.count_read(gather, len, inner, counters);
-
-        let mut cursor = Cursor::default();
-        if let Some(inner) = command.inner {
-            self.pass_inner(inner, &mut cursor, gather, regions, scratch.reuse())?;
-        }
-        match command.verify {
-            Verify::None | Verify::Seek => {
-                self.pass(&mut cursor, gather, regions, scratch.reuse())?
-            }
-            Verify::WholeMessage | Verify::Frontier => {
-                let out = scratch.reuse().get_mut(..len as usize);
-                let out = out.ok_or(ErrorCode::BadLength)?;
-                self.pass_into(&mut cursor, gather, regions, out)?;
-            }
-        }
+        self.count_read(prefix.gather, len, inner, prefix.counters);
+        self.pass_prefix(command, len, &mut prefix)?;
         self.check_position(command, len)?;
 
-        let end = command.start + len;
         let replays = match command.verify {
             Verify::None | Verify::Seek => false,
             Verify::WholeMessage => {
-                let icv = self.layers.icv(command.len);
-                let made = &scratch.reuse()[icv.start as usize..icv.end as usize];
-                if !was_sent(made, inner + icv.start, gather, regions)? {
-                    return Err(ErrorCode::SourceChanged);
-                }
+                self.check_icv(command, &mut prefix)?;
                 true
             }
             Verify::Frontier if Some(self.layers.digest()) != expected => {
                 return Err(ErrorCode::SourceChanged);
             }
-            Verify::Frontier => command.resume != end,
+            Verify::Frontier => command.resume != command.start + len,
         };
         self.state = match replays {
-            true => State::Replay(Replay { recovery, end }),
+            true => State::Replay(Replay {
+                recovery: prefix.recovery,
+                end: command.start + len,
+            }),
             false => State::InSequence,
         };
         if replays {
-            scratch.keep(recovery, command.start);
+            prefix.scratch.keep(prefix.recovery, command.start);
         }
         if command.verify != Verify::None {
-            self.count_outermost(counters, Event::TxVerified, 1);
+            self.count_outermost(prefix.counters, Event::TxVerified, 1);
         }
         self.tcpsn = command.resume;
         self.sent = self.sent.max(command.resume);
         Ok(())
+    }
+
+    /// Brings the layers behind the prefix, whose last `len` bytes are of the message. What is to be proved is transformed into the
+    /// scratch, from where it may be sent.
+    fn pass_prefix(
+        &mut self,
+        command: &RecoverContext,
+        len: u32,
+        prefix: &mut Prefix<'_>,
+    ) -> Result<(), ErrorCode> {
+        let (gather, regions) = (prefix.gather, prefix.regions);
+        let mut cursor = Cursor::default();
+        if let Some(inner) = command.inner {
+            let scratch = prefix.scratch.reuse();
+            self.pass_inner(inner, &mut cursor, gather, regions, scratch)?;
+        }
+        let scratch = prefix.scratch.reuse();
+        match command.verify {
+            Verify::None | Verify::Seek => self.pass(&mut cursor, gather, regions, scratch),
+            Verify::WholeMessage | Verify::Frontier => {
+                let out = scratch.get_mut(..len as usize);
+                let out = out.ok_or(ErrorCode::BadLength)?;
+                self.pass_into(&mut cursor, gather, regions, out)
+            }
+        }
+    }
+
+    /// The integrity check value that was made of the whole message is the one that was written to its end when it was first sent.
+    fn check_icv(
+        &self,
+        command: &RecoverContext,
+        prefix: &mut Prefix<'_>,
+    ) -> Result<(), ErrorCode> {
+        let inner = command.inner.map_or(0, |inner| inner.offset);
+        let icv = self.layers.icv(command.len);
+        let made = &prefix.scratch.reuse()[icv.start as usize..icv.end as usize];
+        match was_sent(made, inner + icv.start, prefix.gather, prefix.regions)? {
+            true => Ok(()),
+            false => Err(ErrorCode::SourceChanged),
+        }
     }
 
     /// Whether the context can do what the command asks for.

@@ -136,13 +136,8 @@ impl Controller {
                 ANSWER_LEN,
             ),
             Step::QueueCount => {
-                let count = u32::from(self.config.io_queues);
-                let counts = QueueCounts {
-                    submission: count,
-                    completion: count,
-                };
-                let set = features(Feature::NUMBER_OF_QUEUES, counts.to_dword());
-                self.ask_admin(purpose, set, 0)
+                let counts = self.queue_counts().to_dword();
+                self.ask_admin(purpose, features(Feature::NUMBER_OF_QUEUES, counts), 0)
             }
             Step::Events => {
                 let mask = self.wanted_events().0;
@@ -177,6 +172,14 @@ impl Controller {
         if !asked {
             // Its depth is far above what is asked at once.
             self.fail(now, Failure::Unfit("its admin queue takes no commands"));
+        }
+    }
+
+    fn queue_counts(&self) -> QueueCounts {
+        let count = u32::from(self.config.io_queues);
+        QueueCounts {
+            submission: count,
+            completion: count,
         }
     }
 

@@ -57,16 +57,8 @@ impl<P: Protocol> Outer<P> {
             ..Received::NOTHING
         };
         if ends && !self.recovery.engine().carries(byte(content.end)) {
-            // Content of it, or of messages behind it, that the inner layer was given has positions by now; so has what lies before another
-            // one that was left out.
-            let start = run.record.start;
-            let last = self.left_out.last;
-            let is_newest =
-                self.newest.before(start) && last.is_none_or(|last| last.at.before(start));
             let is_other = self.recovery.engine().carries_nothing(byte(content.end));
-            if is_other && is_newest && run.from <= content.start {
-                let len = content.end - content.start;
-                self.left_out.add(start, len);
+            if is_other && self.leave_out(run, &content) {
                 return nothing_to_do;
             }
             inside.lose_track(at);
@@ -106,6 +98,21 @@ impl<P: Protocol> Outer<P> {
             self.name_guess(at, inside);
         }
         received
+    }
+
+    /// Leaves a message's content out of the inner layer's stream, if all of it is still to be given.
+    #[cold]
+    fn leave_out(&mut self, run: &Run, content: &Range<u32>) -> bool {
+        // Content of it, or of messages behind it, that the inner layer was given has positions by now; so has what lies before another
+        // one that was left out.
+        let start = run.record.start;
+        let last = self.left_out.last;
+        let is_newest = self.newest.before(start) && last.is_none_or(|last| last.at.before(start));
+        let leaves_out = is_newest && run.from <= content.start;
+        if leaves_out {
+            self.left_out.add(start, content.end - content.start);
+        }
+        leaves_out
     }
 
     /// Finds out how the guess of a layer inside is known out here.

@@ -74,31 +74,11 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
                 Integrity::Bad => Followed::Derailed,
             };
         }
-        let (output_before, output_fresh) = match output {
-            Some(output) => {
-                let (before, fresh) = output.split_at(late);
-                (Some(before), Some(fresh))
-            }
-            None => (None, None),
+        let (output_before, output_fresh) = output.map(|output| output.split_at(late)).unzip();
+        let integrity = match late {
+            0 => Integrity::Good,
+            _ => self.fill(shared, seq, before, output_before),
         };
-        let mut integrity = Integrity::Good;
-        if late > 0 {
-            let observer = &mut self.observer;
-            let (noted, noted_less) = (&mut shared.noted, &mut shared.noted_less);
-            let completed = self.open.fill(
-                &mut shared.pool,
-                &mut self.engine,
-                seq,
-                before,
-                output_before,
-                |snapshot, range, at| match snapshot {
-                    Some(snapshot) => observer.note(noted, snapshot, range, at),
-                    None => *noted_less = true,
-                },
-            );
-            self.note_checked(completed == Some(Integrity::Good));
-            integrity = completed.unwrap_or(Integrity::Good);
-        }
         if !fresh.is_empty() && self.advance(shared, fresh, output_fresh) == Integrity::Bad {
             return Followed::Derailed;
         }
@@ -109,6 +89,32 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             }
             Integrity::Bad => Followed::InStep(Verdict::Bypassed(Bypass::Failed)),
         }
+    }
+
+    /// Takes bytes that come late into the messages that await them, and into the output if there is one. `Bad` when a check fails that
+    /// one of the messages is complete for.
+    fn fill(
+        &mut self,
+        shared: &mut Shared<L::Message, P>,
+        seq: SeqNum,
+        late: &[u8],
+        output: Option<Output<'_>>,
+    ) -> Integrity {
+        let observer = &mut self.observer;
+        let (noted, noted_less) = (&mut shared.noted, &mut shared.noted_less);
+        let completed = self.open.fill(
+            &mut shared.pool,
+            &mut self.engine,
+            seq,
+            late,
+            output,
+            |snapshot, range, at| match snapshot {
+                Some(snapshot) => observer.note(noted, snapshot, range, at),
+                None => *noted_less = true,
+            },
+        );
+        self.note_checked(completed == Some(Integrity::Good));
+        completed.unwrap_or(Integrity::Good)
     }
 
     /// Takes the next bytes in sequence into the engine, and into the output if there is one. `Bad` when a check fails
