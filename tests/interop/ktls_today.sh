@@ -107,16 +107,17 @@ at_once() {
     downloads=$!
     upload "$version" --limit-rate 25M &
     uploads=$!
-    eventually test -s "$scratch/got" && "$@"
+    if ! eventually test -s "$scratch/got" || ! "$@"; then not_ok "$name, TLS $version" "$(last_words server.log)"; fi
     wait "$downloads"
     same "$name, TLS $version, from it" $? download.log "$scratch/root/large" "$scratch/got"
     wait "$uploads"
     same "$name, TLS $version, to it" $? upload.log "$scratch/root/upload" "$scratch/root/put"
 }
+# reload: two more workers are about to end. They have the transfers, or had nothing to do.
 reload() {
-    kill -HUP "$(cat "$scratch/tls.pid")"
-    eventually grep -q 'gracefully shutting down' "$scratch/server.log"
+    kill -HUP "$(cat "$scratch/tls.pid")" && reloads=$((reloads + 1)) && eventually has_reloaded
 }
+has_reloaded() { [[ $(grep -c 'gracefully shutting down' "$scratch/server.log") -ge $((2 * reloads)) ]]; }
 # told sent|received: records of this direction that the library has told of at the end of the program.
 told() { sed -n "s/^ *$1 .* in \([0-9,]*\) records.*/\1/p" "$scratch/server.log" | tail -n 1 | tr -d ,; }
 
@@ -128,7 +129,7 @@ serves() { # NAME MODE PROGRAM OPTION…
     [[ $mode == software ]] || options=(--nic "$control")
     start server.log env OPENSSL_CONF="$scratch/openssl.cnf" PYTHONHOME="$LONGSHORE_TRIXIE/usr" "$LONGSHORE" run ${options[@]+"${options[@]}"} -- \
         "${today[@]}" "$@"
-    local server=$started
+    local server=$started reloads=0
     if ! eventually listens "$linux4" 8443; then
         not_ok "$name, $mode" "$(last_words server.log)"
         return

@@ -200,7 +200,7 @@ fn looks_at_one_type() {
     }
 }
 
-fn splice(from: i32, to: i32, len: usize) -> std::io::Result<usize> {
+pub fn splice(from: i32, to: i32, len: usize) -> std::io::Result<usize> {
     let none = std::ptr::null_mut();
     // SAFETY: numbers only.
     let moved = unsafe { libc::splice(from, none, to, none, len, 0) };
