@@ -191,6 +191,10 @@ counters! {
     tcp_memory_pressures_chrono = "TcpExtTCPMemoryPressuresChrono",
     /// Connections reset because memory was exhausted, or orphans were too many or had too much of it.
     tcp_abort_on_memory = "TcpExtTCPAbortOnMemory",
+    /// Of those reset because of memory, the orphans: connections that applications had closed.
+    memory_orphans_reset = "MemOrphansReset",
+    /// Bytes of memory that connections held which were reset because of it.
+    memory_given_up = "MemGivenUp",
     /// Segments copied to a shorter block when they came, because memory was short.
     tcp_rcv_collapsed = "TcpExtTCPRcvCollapsed",
     /// Segments out of order given up because memory was exhausted.

@@ -137,6 +137,11 @@ impl<T: Chunk> SendQueue<T> {
         self.end
     }
 
+    /// Chunks held.
+    pub fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Nothing is held.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()

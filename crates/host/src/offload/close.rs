@@ -56,7 +56,6 @@ impl ConnectionOffload {
             false => socket.tcp.detach(now),
         }
         transport.schedule.mark_ready(id, socket);
-        transport.shortage.note_orphan(now);
         transport.retire_socket(now, id);
         if lingers {
             // The NIC has no such limit.

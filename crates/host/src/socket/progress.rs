@@ -33,6 +33,13 @@ impl Socket {
         now.saturating_duration_since(progress.at)
     }
 
+    /// Bytes that its peer has acknowledged since it had last got on, as [`Self::stalled`] has found it.
+    pub fn taken(&self) -> u32 {
+        let una = self.tcp.snd_una();
+        let progress = self.progress.as_ref();
+        progress.map_or(0, |progress| progress.una.distance_to(una))
+    }
+
     /// Bytes of the arena that it holds: queued, and received.
     pub fn held(&self) -> u64 {
         let queued = self.send.iter().map(|(_, payload)| payload.arena_bytes());

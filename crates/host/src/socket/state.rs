@@ -46,6 +46,8 @@ impl Membership {
     pub const STARVED: Self = Self(4);
     /// Those that wait for the address of their next hop.
     pub const AWAITS_HOP: Self = Self(8);
+    /// Those that their applications have let go of, and whose peers have not acknowledged everything.
+    pub const ORPHANS: Self = Self(16);
 
     #[inline]
     pub fn is_in(self, table: Self) -> bool {

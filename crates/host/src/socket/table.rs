@@ -179,6 +179,20 @@ impl Sockets {
         self.len -= 1;
     }
 
+    /// Places in the table, taken or not.
+    pub fn slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The socket at a place, if it has a full control block.
+    #[inline]
+    pub fn at_mut(&mut self, index: u32) -> Option<(SocketId, &mut Socket)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        let generation = slot.generation;
+        let id = SocketId { index, generation };
+        slot.socket.as_deref_mut().map(|socket| (id, socket))
+    }
+
     /// Every socket that has a full control block with its id, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (SocketId, &Socket)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
@@ -188,20 +202,6 @@ impl Sockets {
             };
             slot.socket.as_deref().map(|socket| (id, socket))
         })
-    }
-
-    /// The same, to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (SocketId, &mut Socket)> {
-        self.slots
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(index, slot)| {
-                let id = SocketId {
-                    index: index as u32,
-                    generation: slot.generation,
-                };
-                slot.socket.as_deref_mut().map(|socket| (id, socket))
-            })
     }
 
     /// The id of every socket, in the order of the table.

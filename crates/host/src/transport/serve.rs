@@ -194,6 +194,7 @@ impl Transport {
         }
         if socket.user == User::Released {
             self.retire_socket(now, id);
+            self.note_orphan(now, id);
         }
     }
 }

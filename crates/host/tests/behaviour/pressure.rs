@@ -104,7 +104,9 @@ fn readers_that_vanish_leave_memory_to_one_that_reads() {
     // Orphans have a quarter, by bytes, which blocks are longer than.
     let (queued, limit) = (pair.stack(SERVER).memory().queued, data_limit(&mut pair));
     assert!(queued <= limit / 3, "{queued} of {limit}");
-    assert!(pair.counter(SERVER, "TcpExtTCPAbortOnMemory") > 0);
+    let reset = pair.counter(SERVER, "TcpExtTCPAbortOnMemory");
+    assert!(reset > 0);
+    assert_eq!(pair.counter(SERVER, "MemOrphansReset"), reset);
     assert_eq!(pair.counter(SERVER, "TcpExtTCPMemoryPressures"), 1);
     pair.run_for(Duration::from_secs(62));
     let memory = pair.stack(SERVER).memory();
@@ -151,6 +153,43 @@ fn open_connections_without_progress_are_given_up_when_memory_is_exhausted() {
     let reset = open.iter().filter(is_reset).count();
     // No more than it takes.
     assert!((1..open.len() / 2).contains(&reset), "{reset}");
+}
+
+/// They have all stood still for as long.
+#[test]
+fn those_that_hold_most_are_given_up_first() {
+    let wire = Wire::default();
+    let mut pair = small_server(&wire);
+    let (small, large) = (pattern(500), pattern(64 << 10));
+    let ends: Vec<_> = (0..1600).map(|_| pair.connected(v4)).collect();
+    for (theirs, _) in &ends {
+        let port = port_of(&mut pair, *theirs);
+        wire.borrow_mut().vanished.insert(port);
+    }
+    let now = pair.now();
+    // Those that hold little share blocks with each other, not with the others.
+    let (few, many) = ends.split_at(800);
+    for (ends, data) in [(few, small), (many, large)] {
+        for (_, ours) in ends {
+            pair.stack(SERVER).write(now, *ours, &data).ok();
+        }
+    }
+    pair.run_for(Duration::from_secs(4));
+    assert_eq!(pair.stack(SERVER).memory().level, MemoryLevel::Exhausted);
+    pair.run_for(Duration::from_secs(4));
+    let reset = pair.counter(SERVER, "TcpExtTCPAbortOnMemory");
+    assert!((1..800).contains(&reset), "{reset}");
+    assert_eq!(pair.counter(SERVER, "MemOrphansReset"), 0);
+    let least = reset * (16 << 10);
+    assert!(pair.counter(SERVER, "MemGivenUp") >= least);
+    let now = pair.now();
+    for (_, ours) in few {
+        let written = pair.stack(SERVER).write(now, *ours, b"x");
+        assert!(
+            matches!(written, Ok(_) | Err(SocketError::WouldBlock)),
+            "{written:?}"
+        );
+    }
 }
 
 /// What was sent to it before says nothing of how long it has not acknowledged what was written just now.
