@@ -6,6 +6,7 @@ mod http;
 mod min_rate;
 mod panic;
 mod queue;
+mod readers;
 mod rig;
 mod starvation;
 mod tcp;

@@ -2,13 +2,16 @@
 
 mod server;
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use host::memory::MemoryLevel;
 use host::{Accel, ListenOptions, ListenerId, Offload, ReadChunk, SocketError, SocketId, Stack};
 use port::impair::Impairment;
-use sim::{World, WorldConfig};
+use sim::{Fate, World, WorldConfig};
 
 use crate::http::{Head, find_head};
 use crate::lb::Balancer;
@@ -132,6 +135,8 @@ pub struct Rig {
     segment: usize,
     /// What the load balancer's host keeps of what another program of it has received.
     held: Vec<ReadChunk>,
+    /// Ports of clients that are gone.
+    vanished: Rc<RefCell<HashSet<u16>>>,
 }
 
 /// Where the load balancer is, and where the servers are.
@@ -168,6 +173,15 @@ impl Rig {
     ) -> Rig {
         let can_splice = settings.nodes[0].stack.accel.splice;
         let mut world = World::new(settings);
+        let vanished = Rc::<RefCell<HashSet<u16>>>::default();
+        let gone = Rc::clone(&vanished);
+        world.decide(move |from, _, frame| {
+            let port = client_port(from, frame);
+            match port.is_some_and(|port| gone.borrow().contains(&port)) {
+                true => Fate::Drop,
+                false => Fate::Pass,
+            }
+        });
         let config = Config::parse("test", config).unwrap();
         let now = world.now();
         let balancer =
@@ -186,6 +200,7 @@ impl Rig {
             servers: Vec::new(),
             segment,
             held: Vec::new(),
+            vanished,
         }
     }
 
@@ -208,6 +223,13 @@ impl Rig {
         let peer = &mut self.clients[client];
         peer.is_broken = true;
         let _ = self.world.stack(1).abort(now, peer.id);
+    }
+
+    /// The client is gone: none of its packets comes through any more, nor any to it.
+    pub fn vanish(&mut self, client: usize) {
+        let info = self.world.stack_ref(1).info(self.clients[client].id);
+        let port = info.expect("it is there").local.port();
+        self.vanished.borrow_mut().insert(port);
     }
 
     /// Has another program on the load balancer's stack keep what it receives, until memory is so short.
@@ -303,6 +325,14 @@ impl Rig {
         }
         moved
     }
+}
+
+/// The port on host 1 of a TCP segment over IPv4.
+fn client_port(from: usize, frame: &[u8]) -> Option<u16> {
+    let is_tcp = frame.get(12..14)? == [8, 0] && *frame.get(23)? == 6;
+    let at = if from == 1 { 34 } else { 36 };
+    let port = frame.get(at..at + 2)?.try_into().ok()?;
+    is_tcp.then(|| u16::from_be_bytes(port))
 }
 
 /// A configuration of one frontend and one pool, with more settings in them.
