@@ -16,6 +16,7 @@ mod control;
 mod demo;
 mod disk;
 mod get;
+mod heap;
 mod http;
 mod interfaces;
 mod iscsi;

@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::attach::Attached;
 use crate::background::Readiness;
 use crate::control::{self, Answer, Request};
+use crate::heap::HeapTrimmer;
 use crate::signals::Signals;
 
 /// How often signals and the control socket are looked at when it never sleeps.
@@ -66,6 +67,7 @@ impl Service<'_> {
         let mut looked = Instant::now();
         let mut slept = false;
         let mut was_told = false;
+        let mut heap = HeapTrimmer::default();
         loop {
             let now = Instant::now();
             let mut progress = attached.runtime.poll(now)?;
@@ -76,6 +78,7 @@ impl Service<'_> {
             if slept || now.duration_since(looked) >= LOOK {
                 looked = now;
                 self.readiness.keep_alive(now);
+                heap.poll(now, attached.runtime.stack().socket_count());
                 if self.signals.received() {
                     if std::mem::replace(&mut was_told, true) {
                         return Ok(Ended::AtOnce);
@@ -91,7 +94,11 @@ impl Service<'_> {
             if !progress {
                 let mut fds: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
                 fds.extend(self.control.iter().flat_map(|control| control.fds()));
-                let deadlines = [application.poll_timeout(), self.readiness.poll_timeout()];
+                let deadlines = [
+                    application.poll_timeout(),
+                    self.readiness.poll_timeout(),
+                    heap.poll_timeout(),
+                ];
                 let deadline = deadlines.into_iter().flatten().min();
                 slept = attached.runtime.wait(now, deadline, &fds)?;
             }

@@ -8,6 +8,11 @@ use crate::transport::Transport;
 use crate::{Holder, SocketId, SocketInfo, tls};
 
 impl Stack {
+    /// Sockets that there are, without listeners and what is in TIME-WAIT.
+    pub fn socket_count(&self) -> u32 {
+        self.offload.transport.sockets.len()
+    }
+
     /// Every listener and socket, listeners first, in the order of their tables.
     pub fn sockets(&self) -> impl Iterator<Item = SocketInfo> + '_ {
         let Transport {
