@@ -1073,7 +1073,7 @@ struct longshore_tcb_bytes {
     uint8_t syn_retries;
     uint8_t retries;
     uint8_t keep_alive_probes;
-    uint8_t reserved1;
+    uint8_t orphan_retries; /* retransmissions of an orphan */
     uint32_t rcv_buf;
     uint32_t rcv_buf_max;
     uint32_t snd_buf;
@@ -1085,7 +1085,8 @@ struct longshore_tcb_bytes {
     uint32_t time_wait_ms;
     uint32_t fin_wait2_ms;
     uint64_t min_rto;
-    uint8_t reserved2[158];
+    uint32_t orphan_timeout_ms; /* how long an orphan may wait for its peer; 0 for 60 s and 8 retransmissions */
+    uint8_t reserved1[154];
 } __attribute__((packed));
 _Static_assert(sizeof(struct longshore_tcb_bytes) == 512, "size");
 _Static_assert(offsetof(struct longshore_tcb_bytes, version) == 0, "version");
@@ -1131,6 +1132,7 @@ _Static_assert(offsetof(struct longshore_tcb_bytes, initial_window) == 301, "ini
 _Static_assert(offsetof(struct longshore_tcb_bytes, syn_retries) == 302, "syn_retries");
 _Static_assert(offsetof(struct longshore_tcb_bytes, retries) == 303, "retries");
 _Static_assert(offsetof(struct longshore_tcb_bytes, keep_alive_probes) == 304, "keep_alive_probes");
+_Static_assert(offsetof(struct longshore_tcb_bytes, orphan_retries) == 305, "orphan_retries");
 _Static_assert(offsetof(struct longshore_tcb_bytes, rcv_buf) == 306, "rcv_buf");
 _Static_assert(offsetof(struct longshore_tcb_bytes, rcv_buf_max) == 310, "rcv_buf_max");
 _Static_assert(offsetof(struct longshore_tcb_bytes, snd_buf) == 314, "snd_buf");
@@ -1142,6 +1144,7 @@ _Static_assert(offsetof(struct longshore_tcb_bytes, user_timeout_ms) == 334, "us
 _Static_assert(offsetof(struct longshore_tcb_bytes, time_wait_ms) == 338, "time_wait_ms");
 _Static_assert(offsetof(struct longshore_tcb_bytes, fin_wait2_ms) == 342, "fin_wait2_ms");
 _Static_assert(offsetof(struct longshore_tcb_bytes, min_rto) == 346, "min_rto");
+_Static_assert(offsetof(struct longshore_tcb_bytes, orphan_timeout_ms) == 354, "orphan_timeout_ms");
 
 #define LONGSHORE_PROTOCOL_TLS 1
 #define LONGSHORE_PROTOCOL_NVME_TCP 2

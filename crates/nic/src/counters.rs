@@ -107,6 +107,12 @@ counters! {
     accel_acks_deferred,
     /// Packets that should carry a SYN cookie but carry a wrong one.
     accel_cookies_failed,
+    /// Connections in teardown or TIME-WAIT on the NIC now.
+    accel_curr_closing,
+    /// Bytes of NIC memory that hold what peers of connections in teardown have not acknowledged now.
+    accel_curr_packet_memory,
+    /// Splices in the NIC now, those counted that have ended less than two seconds ago.
+    accel_curr_splices,
     /// Connections whose teardown the NIC took over.
     accel_closing,
     /// Connections whose teardown the NIC refused.

@@ -21,7 +21,7 @@ pub struct Kind {
 }
 
 /// What can also fall. Everything else is a count since the start.
-const GAUGES: [&str; 31] = [
+const GAUGES: [&str; 34] = [
     "AccelCurrListeners",
     "AccelCurrQuasi",
     "AccelCurrSplices",
@@ -37,6 +37,9 @@ const GAUGES: [&str; 31] = [
     "TlsCurrRxSw",
     "TlsCurrTxDevice",
     "TlsCurrTxSw",
+    "accel_curr_closing",
+    "accel_curr_packet_memory",
+    "accel_curr_splices",
     "active",
     "connections_open",
     "draining",
@@ -56,13 +59,14 @@ const GAUGES: [&str; 31] = [
 ];
 
 /// What is in bytes, though its name does not say so.
-const IN_BYTES: [&str; 8] = [
+const IN_BYTES: [&str; 9] = [
     "MemControl",
     "MemLimit",
     "MemPosted",
     "MemQueued",
     "MemReceived",
     "MemResident",
+    "accel_curr_packet_memory",
     "memory",
     "memory_used",
 ];

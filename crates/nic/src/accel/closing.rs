@@ -312,6 +312,12 @@ impl Closing {
         unfinished.count()
     }
 
+    /// Connections that a function has here, those in TIME-WAIT counted, and bytes of packet memory.
+    pub(super) fn used(&self, function: FunctionId) -> (u32, u64) {
+        let (connections, blocks) = self.quotas.in_use(function);
+        (connections, u64::from(blocks) * u64::from(BLOCK))
+    }
+
     /// The room that a function has, which has so much for splices.
     pub(super) fn room(&self, function: &Function, splices: u32) -> AccelRoom {
         let (used, free_blocks) = self.store.as_ref().map_or((0, self.blocks), |store| {

@@ -29,6 +29,7 @@ use std::time::Instant;
 use wire::{FlowKey, SeqNum};
 
 use crate::config::{AccelConfig, NicConfig};
+use crate::counters::Counters;
 use crate::frame::{FrameMeta, Segment};
 use crate::function::Function;
 use crate::ring::accel::Established;
@@ -332,6 +333,14 @@ impl Accel {
     /// See [`Nic::unfinished_teardowns`](crate::Nic::unfinished_teardowns).
     pub(crate) fn unfinished_teardowns(&self, of: Option<FunctionId>) -> usize {
         self.closing.unfinished(of)
+    }
+
+    /// Says what a function has in use of the NIC's memory.
+    pub(crate) fn measure(&self, function: FunctionId, counters: &mut Counters) {
+        let (closing, packet_memory) = self.closing.used(function);
+        counters.accel_curr_closing = closing.into();
+        counters.accel_curr_packet_memory = packet_memory;
+        counters.accel_curr_splices = self.splices.used(function).into();
     }
 
     /// Whether a frame waits for [`poll_transmit`](Self::poll_transmit).

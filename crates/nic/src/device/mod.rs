@@ -278,9 +278,16 @@ impl Nic {
     pub fn counters(&self) -> Counters {
         let mut total = self.device;
         for function in &self.functions {
-            total.add(&function.counters);
+            total.add(&self.counters_of(function));
         }
         total
+    }
+
+    /// What a function counts, and what it has in use now.
+    fn counters_of(&self, function: &Function) -> Counters {
+        let mut counters = function.counters;
+        self.offloads.accel.measure(function.id, &mut counters);
+        counters
     }
 
     /// The functions attached.
@@ -291,8 +298,8 @@ impl Nic {
     }
 
     /// Counters of one function.
-    pub fn function_counters(&self, id: FunctionId) -> Option<&Counters> {
-        Some(&self.attached(id)?.counters)
+    pub fn function_counters(&self, id: FunctionId) -> Option<Counters> {
+        Some(self.counters_of(self.attached(id)?))
     }
 
     /// Tells the hosts of the connections that the NIC runs. False when some of that waits for room.

@@ -249,7 +249,7 @@ impl Rig {
 
     /// The function's counters.
     pub fn counters(&self) -> Counters {
-        *self.nic.function_counters(self.host.id).expect("attached")
+        self.nic.function_counters(self.host.id).expect("attached")
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::rig::{
     assert_all_given_back, assert_ends, await_closed, hand_off, holder, in_use, restore,
 };
-use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, lossy, v4};
+use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, hosts_with, lossy, v4};
 use crate::tls::flip;
 use handshake::Options;
 use host::{CloseReason, Event, Holder, Offload, SocketError, SocketId};
@@ -214,6 +214,20 @@ fn a_peer_that_is_gone_is_given_up() {
     let events = &pair.events(SERVER);
     assert!(events.contains(&closed), "{events:?}");
     assert_eq!(holder(&mut pair, SERVER, server), Some(Holder::Host));
+    assert_eq!(pair.nic_counter(SERVER, "toe_connections"), 0);
+}
+
+#[test]
+fn an_orphan_on_the_nic_is_given_up_as_its_host_has_it() {
+    let mut pair = hosts_with(|_, node| node.stack.tcp.orphan_timeout = Duration::from_secs(5));
+    let (_, server) = pair.connected(v4);
+    hand_off(&mut pair, SERVER, server);
+    pair.decide(|_, _, _| Fate::Drop);
+    pair.write(SERVER, server, b"hello?");
+    pair.close(SERVER, server);
+    pair.run_for(Duration::from_secs(4));
+    assert_eq!(pair.nic_counter(SERVER, "toe_connections"), 1);
+    pair.run_for(Duration::from_secs(4));
     assert_eq!(pair.nic_counter(SERVER, "toe_connections"), 0);
 }
 

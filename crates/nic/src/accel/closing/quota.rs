@@ -31,6 +31,12 @@ impl Quotas {
         )
     }
 
+    /// Connections and blocks that a function has.
+    pub(super) fn in_use(&self, function: FunctionId) -> (u32, u32) {
+        let used = self.used(function);
+        (used.connections, used.blocks)
+    }
+
     /// Whether one of a function's own must give way to a new one.
     pub(super) fn is_full(&self, function: &Function) -> bool {
         self.used(function.id).connections >= function.config.closing

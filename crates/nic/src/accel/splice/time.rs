@@ -142,6 +142,11 @@ impl Splices {
         self.due
     }
 
+    /// Splices of a function, those that linger counted.
+    pub(in crate::accel) fn used(&self, function: FunctionId) -> u32 {
+        self.table.used_by(function)
+    }
+
     /// Splices that a function may still make. One of its own that lingers makes room.
     pub(in crate::accel) fn room(&self, function: &Function) -> u32 {
         let lingering = self.lingering.len(function.id);

@@ -87,7 +87,8 @@ layouts! {
         syn_retries: u8,
         retries: u8,
         keep_alive_probes: u8,
-        _1: u8,
+        /// retransmissions of an orphan
+        orphan_retries: u8,
         rcv_buf: U32,
         rcv_buf_max: U32,
         snd_buf: U32,
@@ -100,7 +101,9 @@ layouts! {
         time_wait_ms: U32,
         fin_wait2_ms: U32,
         min_rto: U64,
-        _2: [u8; 158],
+        /// how long an orphan may wait for its peer; 0 for 60 s and 8 retransmissions
+        orphan_timeout_ms: U32,
+        _1: [u8; 154],
     }
 }
 

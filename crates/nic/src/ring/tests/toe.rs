@@ -213,7 +213,11 @@ fn the_connection_behind_the_next_packet_is_known_ahead() {
 /// Of a connection that has sent, received and waits.
 fn image() -> TcbImage {
     let now = std::time::Instant::now();
-    let config = Config::default();
+    let config = Config {
+        orphan_retries: 3,
+        orphan_timeout: Duration::from_secs(7),
+        ..Config::default()
+    };
     let mut peer = Connection::connect(now, &config, 40_000, 80, SeqNum(500));
     let syn = peer.poll_transmit(now).unwrap().header;
     let mut ours = Connection::accept(now, &config, &syn, SeqNum(u32::MAX - 10));

@@ -140,6 +140,8 @@ impl TcbImage {
         image.initial_window = config.initial_window;
         image.syn_retries = config.syn_retries;
         image.retries = config.retries;
+        image.orphan_retries = config.orphan_retries;
+        image.orphan_timeout_ms = millis(config.orphan_timeout.max(Duration::from_millis(1)));
         image.keep_alive_probes = keep_alive.probes;
         image.rcv_buf = config.rcv_buf.into();
         image.rcv_buf_max = config.rcv_buf_max.into();
@@ -188,7 +190,7 @@ impl TcbImage {
             return Err(TcbField::Version);
         }
         let flags = image.flags.get();
-        let reserved = image._0 | image._1 | image._2.iter().fold(0, |set, byte| set | byte);
+        let reserved = image._1.iter().fold(image._0, |set, byte| set | byte);
         if flags & !ALL_FLAGS != 0 || reserved != 0 {
             return Err(TcbField::Flags);
         }
@@ -272,6 +274,13 @@ fn timer_snapshot(image: &TcbBytes) -> TimerSnapshot {
 
 fn read_config(image: &TcbBytes, set: impl Fn(u32) -> bool, tcb: &Tcb) -> Result<Config, TcbField> {
     let spell = |millis: U32| Duration::from_millis(millis.get().into());
+    let (orphan_retries, orphan_timeout) = match image.orphan_timeout_ms.get() {
+        0 => {
+            let config = Config::default();
+            (config.orphan_retries, config.orphan_timeout)
+        }
+        _ => (image.orphan_retries, spell(image.orphan_timeout_ms)),
+    };
     Ok(Config {
         mss: image.config_mss.get(),
         rcv_buf: image.rcv_buf.get(),
@@ -301,8 +310,8 @@ fn read_config(image: &TcbBytes, set: impl Fn(u32) -> bool, tcb: &Tcb) -> Result
         retries: image.retries,
         time_wait: spell(image.time_wait_ms),
         fin_wait_2: spell(image.fin_wait2_ms),
-        // The image says nothing of orphans.
-        ..Config::default()
+        orphan_retries,
+        orphan_timeout,
     })
 }
 
