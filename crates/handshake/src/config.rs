@@ -15,7 +15,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::key_log::KeyLogLines;
 use crate::trust_exactly::TrustExactly;
-use crate::{Algorithm, Certificate, KeyLogSink, Version};
+use crate::{Algorithm, Certificate, Certificates, KeyLogSink, Version};
 
 /// What both sides can choose.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ pub enum Trust {
     Anyone,
 }
 
-/// The configuration of a server. It resumes sessions by tickets.
+/// The configuration of a server with one certificate. It resumes sessions by tickets.
 ///
 /// # Errors
 /// When certificate and key do not belong together, or no cipher suite is left.
@@ -66,10 +66,21 @@ pub fn server_config(
     certificate: Certificate,
     options: &Options,
 ) -> Result<Arc<ServerConfig>, Error> {
+    server_config_by_name(Certificates::new(vec![certificate])?, options)
+}
+
+/// The configuration of a server with [`Certificates`] to choose from. It resumes sessions by tickets.
+///
+/// # Errors
+/// When no cipher suite is left.
+pub fn server_config_by_name(
+    certificates: Arc<Certificates>,
+    options: &Options,
+) -> Result<Arc<ServerConfig>, Error> {
     let mut config = ServerConfig::builder_with_provider(options.provider())
         .with_protocol_versions(&options.versions())?
         .with_no_client_auth()
-        .with_single_cert(certificate.chain, certificate.key)?;
+        .with_cert_resolver(certificates);
     config.alpn_protocols = options.alpn.clone();
     config.ticketer = aws_lc_rs::Ticketer::new()?;
     config.ignore_client_order = true;

@@ -2,7 +2,7 @@
 //!
 //! - [`Handshake`] runs rustls with certificates, or OpenSSL's library with a pre-shared key, until both sides have their
 //!   traffic keys. [`Established`] has those as [`CryptoInfo`]s, with what later key updates and session tickets need.
-//! - [`Certificate`], [`client_config`] and [`server_config`] set rustls up.
+//! - [`Certificate`], [`Certificates`], [`client_config`] and [`server_config`] set rustls up.
 //! - [`Psk`], [`PskClientConfig`] and [`PskServerConfig`] set OpenSSL's library up.
 //! - [`nvme_psk`] derives pre-shared keys for NVMe/TCP.
 //!
@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 mod certificate;
+mod certificates;
 mod config;
 mod handshake;
 mod key_log;
@@ -19,7 +20,8 @@ mod psk;
 mod trust_exactly;
 
 pub use certificate::{Certificate, CertificateError, chain_from_pem};
-pub use config::{Options, Trust, client_config, server_config};
+pub use certificates::Certificates;
+pub use config::{Options, Trust, client_config, server_config, server_config_by_name};
 pub use handshake::{Established, Handshake, HandshakeError};
 pub use key_log::KeyLogSink;
 pub use l5p::tls::{Algorithm, CryptoInfo, Version};

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 
-use crate::control::options::{Restore, Ss, Stat, Stop};
+use crate::control::options::{Reload, Restore, Ss, Stat, Stop};
 use crate::{
     bench, config, control, demo, get, interfaces, iscsi, lb, manual, metrics, nbd, nic_process,
     nvme, run, serve, sim_handoff, top,
@@ -81,6 +81,9 @@ pub enum Command {
   longshore restore /run/longshore.sock
   longshore restore /run/longshore.sock 10.9.0.1:51000")]
     Restore(Restore),
+    /// Have a running server read its certificates and its configuration file again
+    #[command(after_help = "Example:\n  sudo longshore reload /run/longshore.sock")]
+    Reload(Reload),
     /// Stop a running service by its control socket
     #[command(after_help = "Example:\n  sudo longshore stop /run/longshore.sock")]
     Stop(Stop),

@@ -1,7 +1,7 @@
 //! The file of `--psk` for HTTPS: pre-shared keys as GnuTLS's psktool writes them.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context, Result, bail};
 use handshake::{KeyLogSink, Psk, PskClientConfig, PskServerConfig};
@@ -57,19 +57,25 @@ impl PskFile {
         Ok(PskClientConfig::new(self.0.swap_remove(0), key_log)?)
     }
 
-    /// A server that takes any of them.
-    ///
-    /// # Errors
-    /// When OpenSSL's library is not on this machine.
-    pub fn into_server(self, key_log: Option<KeyLogSink>) -> Result<Arc<PskServerConfig>> {
-        let lookup = move |identity: &[u8]| {
-            let found = self.0.iter().find(|psk| psk.identity() == identity);
-            found
-                .cloned()
-                .ok_or_else(|| "there is no such key here".to_owned())
-        };
-        Ok(PskServerConfig::new(Arc::new(lookup), key_log)?)
+    fn find(&self, identity: &[u8]) -> Option<&Psk> {
+        self.0.iter().find(|psk| psk.identity() == identity)
     }
+}
+
+/// A server that takes any of the keys, as they are at each handshake.
+///
+/// # Errors
+/// When OpenSSL's library is not on this machine.
+pub fn server(
+    keys: Arc<RwLock<PskFile>>,
+    key_log: Option<KeyLogSink>,
+) -> Result<Arc<PskServerConfig>> {
+    let lookup = move |identity: &[u8]| {
+        let keys = keys.read().unwrap_or_else(PoisonError::into_inner);
+        let found = keys.find(identity).cloned();
+        found.ok_or_else(|| "there is no such key here".to_owned())
+    };
+    Ok(PskServerConfig::new(Arc::new(lookup), key_log)?)
 }
 
 fn psk(line: &str) -> Option<Psk> {

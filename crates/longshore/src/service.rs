@@ -3,13 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::attach::Attached;
 use crate::background::Readiness;
 use crate::control::{self, Answer, Request};
 use crate::heap::HeapTrimmer;
-use crate::signals::Signals;
+use crate::signals::{Signal, Signals};
 
 /// How often signals and the control socket are looked at when it never sleeps.
 const LOOK: Duration = Duration::from_millis(50);
@@ -24,6 +24,14 @@ pub trait Application {
 
     /// Answers on the control socket.
     fn answer(&mut self, now: Instant, request: Request, attached: &mut Attached) -> Answer;
+
+    /// Reads again what it can while it runs; gives the options that have changed and need a restart.
+    ///
+    /// # Errors
+    /// What is wrong with a file, or that nothing can be read again. All stays as it was.
+    fn reload(&mut self, _now: Instant, _attached: &mut Attached) -> Result<Vec<String>> {
+        bail!("this service reads no file again while it runs; restart it")
+    }
 
     /// It is to end, in good order if that takes a while.
     fn stop(&mut self, _now: Instant, _attached: &mut Attached) {}
@@ -79,15 +87,22 @@ impl Service<'_> {
                 looked = now;
                 self.readiness.keep_alive(now);
                 heap.poll(now, attached.runtime.stack().socket_count());
-                if self.signals.received() {
-                    if std::mem::replace(&mut was_told, true) {
-                        return Ok(Ended::AtOnce);
+                match self.signals.next() {
+                    Some(Signal::Reload) => _ = reload(application, now, attached),
+                    Some(Signal::End) => {
+                        if std::mem::replace(&mut was_told, true) {
+                            return Ok(Ended::AtOnce);
+                        }
+                        application.stop(now, attached);
+                        progress = true;
                     }
-                    application.stop(now, attached);
-                    progress = true;
+                    None => {}
                 }
                 if let Some(control) = self.control.as_deref_mut() {
-                    control.poll(|request| application.answer(now, request, attached));
+                    control.poll(|request| match request {
+                        Request::Reload => reload(application, now, attached),
+                        request => application.answer(now, request, attached),
+                    });
                 }
             }
             slept = false;
@@ -102,6 +117,26 @@ impl Service<'_> {
                 let deadline = deadlines.into_iter().flatten().min();
                 slept = attached.runtime.wait(now, deadline, &fds)?;
             }
+        }
+    }
+}
+
+/// Has an application read its files again; logs what came of it, and gives the answer on the control socket.
+fn reload(application: &mut impl Application, now: Instant, attached: &mut Attached) -> Answer {
+    match application.reload(now, attached) {
+        Ok(restart) => {
+            match restart.as_slice() {
+                [] => tracing::info!("reloaded"),
+                options => {
+                    let options = options.join(", ");
+                    tracing::warn!("reloaded; changes of these options need a restart: {options}");
+                }
+            }
+            Answer::Reloaded { restart }
+        }
+        Err(error) => {
+            tracing::error!("not reloaded, all stays as it was: {error:#}");
+            Answer::Error(format!("not reloaded, all stays as it was: {error:#}"))
         }
     }
 }

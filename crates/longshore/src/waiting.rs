@@ -140,9 +140,11 @@ mod tests {
         let path = directory.join("socket");
         let listener = UnixListener::bind(&path).unwrap();
         let service = std::thread::spawn(move || {
-            use std::io::Write;
+            use std::io::{Read, Write};
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.write_all(&[b'x'; 256]);
+            // The end only comes when the other side has said all that it has to say.
+            let _ = stream.read_to_end(&mut Vec::new());
         });
         let error = check_nic(&path).unwrap_err().to_string();
         assert!(error.contains("is not the control socket"), "{error}");

@@ -9,6 +9,7 @@ mod options;
 mod tests;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -59,7 +60,14 @@ pub const SERVICES: [Service; 5] = [
 pub struct ConfigFile {
     /// Take options from this file in TOML, from the service's table; those on the command line come first
     #[arg(id = "config", long, value_name = "FILE")]
-    _config: Option<PathBuf>,
+    config: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    /// The file, if there is one.
+    pub fn path(&self) -> Option<&PathBuf> {
+        self.config.as_ref()
+    }
 }
 
 /// Why a command line can't be followed.
@@ -69,6 +77,16 @@ pub enum Unusable {
     Usage(clap::Error),
     /// The file that it names.
     File(ConfigError),
+}
+
+impl Display for Unusable {
+    /// On one line.
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Unusable::Usage(error) => out.write_str(&file::summary(error)),
+            Unusable::File(error) => error.fmt(out),
+        }
+    }
 }
 
 impl From<ConfigError> for Unusable {
@@ -87,6 +105,46 @@ pub fn command_line(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Un
     let cli = Cli::try_parse_from(&arguments).map_err(Unusable::Usage)?;
     let _ = ARGUMENTS.set(arguments);
     Ok(cli)
+}
+
+/// The command line of this process with its file as that is now, and the options whose values are others than when the process began.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn read_again() -> Result<(Cli, Vec<String>), Unusable> {
+    let given: Vec<OsString> = std::env::args_os().collect();
+    let now = with_file(&given)?.unwrap_or(given);
+    let cli = Cli::try_parse_from(&now).map_err(Unusable::Usage)?;
+    Ok((cli, changed(arguments(), &now)))
+}
+
+/// The options, as a command line has them, whose values differ.
+fn changed(before: &[OsString], now: &[OsString]) -> Vec<String> {
+    let values = |arguments: &[OsString]| {
+        let mut command = Cli::command();
+        command.build();
+        let matches = command.clone().try_get_matches_from(arguments).ok()?;
+        let (mut command, mut matches) = (&command, &matches);
+        while let Some((name, inner)) = matches.subcommand() {
+            command = command.find_subcommand(name)?;
+            matches = inner;
+        }
+        let options = command.get_arguments().filter_map(|arg| {
+            let raw = matches.get_raw(arg.get_id().as_str());
+            let values: Vec<OsString> = raw.into_iter().flatten().map(OsString::from).collect();
+            Some((format!("--{}", arg.get_long()?), values))
+        });
+        Some(options.collect::<Vec<_>>())
+    };
+    let (before, now) = (
+        values(before).unwrap_or_default(),
+        values(now).unwrap_or_default(),
+    );
+    let pairs = before.into_iter().zip(now);
+    pairs
+        .filter(|(before, now)| before != now)
+        .map(|(_, (name, _))| name)
+        .collect()
 }
 
 static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();

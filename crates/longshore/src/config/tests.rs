@@ -224,3 +224,26 @@ fn what_is_shown_can_be_read_again() {
     }
     check(&file(&shown)).unwrap();
 }
+
+#[test]
+fn options_whose_values_differ_are_named_in_whatever_order_they_are_given() {
+    let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+    let before = line("longshore serve --tap ls0 --ip 10.9.0.2/24 --root /srv --plain");
+    let changes: [(&str, &[&str]); 4] = [
+        ("--root /srv --plain --ip 10.9.0.2/24 --tap ls0", &[]),
+        (
+            "--tap ls0 --ip 10.9.0.2/24 --root /srv --plain --port 81",
+            &["--port"],
+        ),
+        ("--tap ls0 --ip 10.9.0.2/24 --root /srv", &["--plain"]),
+        (
+            "--tap ls0 --ip 10.9.0.2/24 --ip fd09::2/64 --root / --plain",
+            &["--ip", "--root"],
+        ),
+    ];
+    for (now, names) in changes {
+        let mut found = changed(&before, &line(&format!("longshore serve {now}")));
+        found.sort_unstable();
+        assert_eq!(found, names, "{now}");
+    }
+}

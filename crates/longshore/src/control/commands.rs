@@ -1,8 +1,8 @@
-//! `longshore stat`, `ss` and `restore`.
+//! `longshore stat`, `ss`, `restore` and `reload`.
 
 use anyhow::{Result, bail};
 
-use super::options::{Restore, Ss, Stat};
+use super::options::{Reload, Restore, Ss, Stat};
 use super::{Answer, Request, Service, ask, print};
 use crate::metrics::{Scrape, exposition};
 use crate::printing::put;
@@ -68,6 +68,24 @@ pub fn restore(options: &Restore) -> Result<()> {
         (0, Some(peer)) => bail!("the NIC runs no connection with {peer}; see longshore ss"),
         (1, _) => outln!("returning 1 connection to the host"),
         (count, _) => outln!("returning {count} connections to the host"),
+    }
+    Ok(())
+}
+
+/// Has a service read its files again.
+///
+/// # Errors
+/// The service does not answer, or a file is wrong.
+pub fn reload(options: &Reload) -> Result<()> {
+    let Answer::Reloaded { restart } = ask(&options.socket, Request::Reload)? else {
+        bail!("the service gave an unexpected answer; it may be of another version");
+    };
+    match restart.as_slice() {
+        [] => outln!("reloaded"),
+        restart => outln!(
+            "reloaded; changes of these options need a restart: {}",
+            restart.join(", ")
+        ),
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! The control socket: a running server answers with its counters and sockets.
 //!
 //! A Unix stream socket that takes one request per line and answers each with one line, both JSON:
-//! `{"command":"stat"}`, `{"command":"sockets"}`, `{"command":"restore","peer":null}`, and of a load balancer
-//! `{"command":"drain","pool":"app","backend":"10.9.0.1:8081","drains":true}`.
+//! `{"command":"stat"}`, `{"command":"sockets"}`, `{"command":"restore","peer":null}`, `{"command":"reload"}`, and of a
+//! load balancer `{"command":"drain","pool":"app","backend":"10.9.0.1:8081","drains":true}`.
 
 mod client;
 mod commands;
@@ -20,7 +20,7 @@ pub mod options;
 pub mod print;
 
 pub use client::{Client, ask};
-pub use commands::{restore, ss, stat};
+pub use commands::{reload, restore, ss, stat};
 pub use conversation::{Conversation, IDLE, line};
 pub use glossary::Glossary;
 pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket, TlsFigures, offload};

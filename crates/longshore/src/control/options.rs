@@ -48,6 +48,13 @@ pub struct Restore {
     pub peer: Option<SocketAddr>,
 }
 
+/// `longshore reload`.
+#[derive(Clone, Debug, Args)]
+pub struct Reload {
+    /// Control socket of the service
+    pub socket: PathBuf,
+}
+
 /// `longshore stop`.
 #[derive(Clone, Debug, Args)]
 pub struct Stop {

@@ -28,6 +28,8 @@ pub enum Request {
         /// Nothing new.
         drains: bool,
     },
+    /// Files are to be read again.
+    Reload,
     /// The connection is to be an attachment of a library's (`attachment::ATTACH_LINE`). Anybody may ask for that.
     Attach,
 }
@@ -44,6 +46,11 @@ pub enum Answer {
     Restored(u64),
     /// To [`Request::Attach`] (`attachment::ATTACHED_LINE`): what follows are the attachment's messages.
     Attached,
+    /// To [`Request::Reload`]: it is done, but for changes of these options.
+    Reloaded {
+        /// As the command line has them.
+        restart: Vec<String>,
+    },
     /// To [`Request::Drain`]: it is done.
     Done,
     /// To a line that is no request, or one that can't be granted.

@@ -26,6 +26,9 @@ fn served(
             Request::Sockets => Answer::Sockets(Vec::new()),
             Request::Restore { .. } => Answer::Restored(0),
             Request::Drain { .. } => Answer::Done,
+            Request::Reload => Answer::Reloaded {
+                restart: vec!["--port".to_owned()],
+            },
             Request::Attach => Answer::Attached,
         });
         std::thread::sleep(std::time::Duration::from_millis(1));

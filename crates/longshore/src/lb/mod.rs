@@ -98,7 +98,7 @@ fn balance(run: &Run) -> Result<()> {
         balancer.set_access_log(log);
     }
     run.account.enter(Files {
-        read: None,
+        read: &[],
         remove: control.as_ref().map(ControlServer::directory),
     })?;
     readiness.tell()?;

@@ -15,7 +15,7 @@ const VERSION: ABI = ABI::V6;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Files<'a> {
     /// To read files from.
-    pub read: Option<BorrowedFd<'a>>,
+    pub read: &'a [BorrowedFd<'a>],
     /// To remove files from.
     pub remove: Option<BorrowedFd<'a>>,
 }
@@ -25,9 +25,9 @@ pub struct Files<'a> {
 /// # Errors
 /// When the kernel refuses.
 pub(super) fn confine(files: Files<'_>) -> Result<()> {
-    let read = files.read.map(|directory| {
+    let read = files.read.iter().map(|directory| {
         let access = AccessFs::ReadFile | AccessFs::ReadDir;
-        (directory, access)
+        (*directory, access)
     });
     let remove = files
         .remove
@@ -38,7 +38,7 @@ pub(super) fn confine(files: Files<'_>) -> Result<()> {
         .and_then(|rules| rules.scope(Scope::from_all(VERSION)))
         .and_then(Ruleset::create)
         .context(failed)?;
-    for (directory, access) in read.into_iter().chain(remove) {
+    for (directory, access) in read.chain(remove) {
         rules = rules
             .add_rule(PathBeneath::new(directory, access))
             .context(failed)?;

@@ -4,6 +4,7 @@ mod counters;
 mod files;
 mod options;
 mod outgoing;
+mod secrets;
 mod server;
 mod session;
 #[cfg(test)]
@@ -12,21 +13,20 @@ mod tests;
 pub use counters::ServeCounters;
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use handshake::{Certificate, KeyLogSink, Options as TlsOptions, server_config};
-use host::TlsRole;
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::access_log::AccessLog;
 use crate::attach::{Attached, Wire, attach};
 use crate::background::announce as announce_line;
+use crate::cli::Command;
+use crate::config;
 use crate::control::{self, Answer, Request};
 use crate::matching::{Matcher, Rule};
 use crate::min_rate::MinRate;
-use crate::psk_file::PskFile;
 use crate::sandbox::Files;
-use crate::secret_file;
 use crate::service::{Application, Service};
 use crate::signals::Signals;
 use crate::store::Store;
@@ -34,6 +34,7 @@ use crate::store::Store;
 pub use options::{EXAMPLES, Options};
 
 use files::FileSource;
+use secrets::{Secrets, directories};
 use server::{Rules, Server};
 
 /// How often sessions are looked at for those that take too long.
@@ -52,7 +53,7 @@ pub fn run(options: &Options) -> Result<()> {
             options.root.display()
         )
     })?;
-    let secrets = Secrets::of(options)?;
+    let secrets = Secrets::read(options)?;
     let file = options.patterns.as_deref();
     let rule = file
         .map(|file| Rule::read(file, options.match_action))
@@ -64,7 +65,7 @@ pub fn run(options: &Options) -> Result<()> {
         .transpose()?;
     let access_log = AccessLog::open(&options.access_log)?;
     let mut attached = attach(&options.wire, &options.connections)?;
-    let tls = secrets.into_role(attached.key_log.clone())?;
+    let tls = secrets.role(attached.key_log.clone())?;
 
     // A NIC of our own dies with us.
     let way = match options.wire.nic.is_none() || options.plain || options.zerocopy {
@@ -73,22 +74,26 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let offload = options.wire.offload.into();
     let matcher = rule.map(|rule| Matcher::new(rule, attached.runtime.stack(), offload));
-    let min_rate = MinRate {
-        rate: options.min_rate,
-        window: MinRate::WINDOW,
+    let rules = Rules {
+        matcher,
+        min_rate: min_rate(options),
     };
-    let mut server = Server::new(store, tls, offload, way, Rules { matcher, min_rate });
+    let mut server = Server::new(store, tls, offload, way, rules);
     if let Some(log) = access_log {
         server.set_access_log(log);
     }
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
-    let limit = Duration::from_secs(options.send_timeout.into());
     let stack = attached.runtime.stack();
-    stack.set_user_timeout((!limit.is_zero()).then_some(limit));
+    stack.set_user_timeout(send_timeout(options));
     listen(&mut server, &mut attached, &options.wire, port)?;
     announce(options, &attached, port);
+    let files = [options.config.path(), options.psk.as_ref()];
+    let files = files.into_iter().flatten();
+    let read_again = directories(files.chain(&options.cert).chain(&options.key))?;
+    let mut read = vec![server.directory()];
+    read.extend(read_again.iter().map(AsFd::as_fd));
     options.account.enter(Files {
-        read: Some(server.directory()),
+        read: &read,
         remove: control.as_ref().map(control::Server::directory),
     })?;
     readiness.tell()?;
@@ -98,16 +103,25 @@ pub fn run(options: &Options) -> Result<()> {
         readiness: &mut readiness,
     };
     let swept = Instant::now();
-    service.run(&mut Serving { server, swept }, &mut attached)?;
+    let mut serving = Serving {
+        server,
+        secrets,
+        swept,
+    };
+    service.run(&mut serving, &mut attached)?;
 
     drop(control);
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
 }
 
-/// The server, and when its sessions were looked at last.
+/// Options that are followed anew at a reload; others need a restart.
+const RELOADED: [&str; 5] = ["--cert", "--key", "--psk", "--min-rate", "--send-timeout"];
+
+/// The server, what it proves itself with, and when its sessions were looked at last.
 struct Serving {
     server: Server,
+    secrets: Secrets,
     swept: Instant,
 }
 
@@ -131,70 +145,34 @@ impl Application for Serving {
     fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
         self.server.answer(request, attached)
     }
-}
 
-/// What it proves itself to clients with.
-enum Secrets {
-    /// Nothing: plain HTTP.
-    None,
-    Certificate(Certificate),
-    PreShared(PskFile),
-}
-
-impl Secrets {
-    fn of(options: &Options) -> Result<Self> {
-        if options.plain {
-            return Ok(Self::None);
-        }
-        match &options.psk {
-            Some(path) => Ok(Self::PreShared(PskFile::read(path)?)),
-            None => Ok(Self::Certificate(certificate(options)?)),
-        }
-    }
-
-    fn into_role(self, key_log: Option<KeyLogSink>) -> Result<Option<TlsRole>> {
-        match self {
-            Self::None => Ok(None),
-            Self::PreShared(keys) => {
-                let config = keys.into_server(key_log)?;
-                Ok(Some(TlsRole::PskServer { config }))
-            }
-            Self::Certificate(certificate) => {
-                let options = TlsOptions {
-                    key_log,
-                    alpn: vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
-                    ..TlsOptions::default()
-                };
-                let config = server_config(certificate, &options).context(
-                    "the certificate can't be used; --cert and --key must belong together",
-                )?;
-                Ok(Some(TlsRole::Server { config }))
-            }
-        }
+    fn reload(&mut self, _now: Instant, attached: &mut Attached) -> Result<Vec<String>> {
+        let (cli, mut changed) = config::read_again().map_err(|error| anyhow!("{error}"))?;
+        let Command::Serve(options) = cli.command else {
+            bail!("the command line is no longer that of a server");
+        };
+        self.secrets.reload(&options)?;
+        self.server.set_min_rate(min_rate(&options));
+        attached
+            .runtime
+            .stack()
+            .set_user_timeout(send_timeout(&options));
+        changed.retain(|option| !RELOADED.contains(&option.as_str()));
+        Ok(changed)
     }
 }
 
-/// The files that were named, or a certificate of our own when none were.
-fn certificate(options: &Options) -> Result<Certificate> {
-    let (Some(cert), Some(key)) = (&options.cert, &options.key) else {
-        let names = options
-            .wire
-            .addresses
-            .iter()
-            .map(|cidr| cidr.address.to_string())
-            .chain(["localhost".to_owned()]);
-        return Ok(Certificate::self_signed(names)?);
-    };
-    let chain = std::fs::read(cert)
-        .with_context(|| format!("{} can't be read; see --cert", cert.display()))?;
-    let secret = secret_file::read(key, "--key")?;
-    Certificate::from_pem(&chain, secret.as_bytes()).with_context(|| {
-        format!(
-            "{} and {} are no certificate and key in PEM",
-            cert.display(),
-            key.display()
-        )
-    })
+fn min_rate(options: &Options) -> MinRate {
+    MinRate {
+        rate: options.min_rate,
+        window: MinRate::WINDOW,
+    }
+}
+
+/// How long a client may take nothing, if there is a limit.
+fn send_timeout(options: &Options) -> Option<Duration> {
+    let limit = Duration::from_secs(options.send_timeout.into());
+    (!limit.is_zero()).then_some(limit)
 }
 
 /// Listens on every address that was given.
@@ -231,7 +209,7 @@ fn announce(options: &Options, attached: &Attached, port: u16) {
         ));
     }
     attached.announce_neighbours();
-    if options.cert.is_none() && options.psk.is_none() && !options.plain {
+    if options.cert.is_empty() && options.psk.is_none() && !options.plain {
         announce_line(format_args!(
             "the certificate is self-signed: curl needs --insecure"
         ));

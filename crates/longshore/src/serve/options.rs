@@ -33,6 +33,11 @@ Examples:
        --control /run/nic.sock --background
   sudo longshore serve --nic /run/files.sock --ip 10.9.0.2/24 --root .
 
+  # two names; after a renewal the new files are taken without losing a connection
+  sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --control /run/longshore.sock \\
+       --cert a.pem --key a.key --cert b.pem --key b.key
+  sudo longshore reload /run/longshore.sock
+
   # no client may send what is in this file; the NIC searches, inside TLS too
   printf '%s\n' 'evil.example' '/cmd=[a-z]+;/i' >patterns
   sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --match patterns --match-action close
@@ -49,12 +54,13 @@ pub struct Options {
     /// Port to listen on [default: 443, or 80 with --plain]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Certificate chain in PEM [default: a new self-signed certificate]
+    /// Certificate chain in PEM [default: a new self-signed certificate]. Given several times, each with its --key, clients
+    /// get the one for the name that they ask for, else the first
     #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
-    pub cert: Option<PathBuf>,
+    pub cert: Vec<PathBuf>,
     /// Private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
-    pub key: Option<PathBuf>,
+    pub key: Vec<PathBuf>,
     /// Pre-shared keys of TLS 1.3 instead of a certificate: lines of `identity:key`, the key in hexadecimal
     #[arg(long, value_name = "FILE", help_heading = "TLS", conflicts_with_all = ["cert", "key"])]
     pub psk: Option<PathBuf>,
@@ -82,7 +88,7 @@ pub struct Options {
     /// Reset clients that take fewer bytes a second of what waits for them, over 30 s; 0 for any rate
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub min_rate: u32,
-    /// Socket for `longshore stat`, `ss`, `restore` and `stop`
+    /// Socket for `longshore stat`, `ss`, `restore`, `reload` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
     /// The file of options that are not on the command line.

@@ -80,6 +80,11 @@ impl Server {
         self.access_log = Some(log);
     }
 
+    /// Has clients that are not done yet keep another rate, too.
+    pub(super) fn set_min_rate(&mut self, min_rate: MinRate) {
+        self.rules.min_rate = min_rate;
+    }
+
     /// The directory that it serves.
     pub(super) fn directory(&self) -> BorrowedFd<'_> {
         self.store.directory()

@@ -55,6 +55,9 @@ fn answer(request: &Request, caller: &Caller) -> Result<Answer> {
         Request::Restore { .. } | Request::Drain { .. } => {
             Answer::Error("the connections are Linux's".to_owned())
         }
+        Request::Reload => {
+            Answer::Error("a NIC reads no file again; restart it, connections go on".to_owned())
+        }
         Request::Attach => Answer::Attached,
     })
 }

@@ -79,7 +79,7 @@ pub fn run(options: &Target) -> Result<()> {
         }
     }
     options.account.enter(Files {
-        read: None,
+        read: &[],
         remove: control.as_ref().map(control::Server::directory),
     })?;
     crate::background::announce(format_args!("{}", announcement.trim_end()));

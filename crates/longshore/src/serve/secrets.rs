@@ -1,0 +1,154 @@
+//! What a server proves itself to clients with: certificates or pre-shared keys from files, which are read again when it is told to.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use anyhow::{Context, Result, bail};
+use handshake::{
+    Certificate, Certificates, KeyLogSink, Options as TlsOptions, server_config_by_name,
+};
+use host::TlsRole;
+use rustix::fs::{Mode, OFlags};
+
+use super::options::Options;
+use crate::psk_file::{self, PskFile};
+use crate::secret_file;
+
+/// How certificates that do not fit are told.
+const MISFIT: &str = "the certificate can't be used; --cert and --key must belong together";
+
+/// What it has.
+pub(super) enum Secrets {
+    /// Nothing: plain HTTP.
+    None,
+    /// Certificates, from files or made for itself.
+    Certificates(Arc<Certificates>),
+    PreShared(Arc<RwLock<PskFile>>),
+}
+
+impl Secrets {
+    /// What the options name, or a certificate of our own when they name nothing.
+    ///
+    /// # Errors
+    /// A file can't be read, or has something else in it.
+    pub(super) fn read(options: &Options) -> Result<Self> {
+        if options.plain {
+            return Ok(Self::None);
+        }
+        if let Some(path) = &options.psk {
+            let keys = RwLock::new(PskFile::read(path)?);
+            return Ok(Self::PreShared(Arc::new(keys)));
+        }
+        let certificates = match options.cert.is_empty() {
+            true => vec![self_signed(options)?],
+            false => certificates(options)?,
+        };
+        let certificates = Certificates::new(certificates).context(MISFIT)?;
+        Ok(Self::Certificates(certificates))
+    }
+
+    /// The server's part in handshakes.
+    ///
+    /// # Errors
+    /// The system's OpenSSL library, which pre-shared keys need, is missing.
+    pub(super) fn role(&self, key_log: Option<KeyLogSink>) -> Result<Option<TlsRole>> {
+        Ok(match self {
+            Self::None => None,
+            Self::PreShared(keys) => {
+                let config = psk_file::server(Arc::clone(keys), key_log)?;
+                Some(TlsRole::PskServer { config })
+            }
+            Self::Certificates(certificates) => {
+                let options = TlsOptions {
+                    key_log,
+                    alpn: vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
+                    ..TlsOptions::default()
+                };
+                let config = server_config_by_name(Arc::clone(certificates), &options)?;
+                Some(TlsRole::Server { config })
+            }
+        })
+    }
+
+    /// Reads the files again. Handshakes that have begun keep what they have, and tickets stay good.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); then all stays as it was.
+    pub(super) fn reload(&self, options: &Options) -> Result<()> {
+        match (self, &options.psk) {
+            (Self::Certificates(held), None) if !options.cert.is_empty() => {
+                held.replace(certificates(options)?).context(MISFIT)
+            }
+            (Self::PreShared(held), Some(path)) => {
+                let keys = PskFile::read(path)?;
+                *held.write().unwrap_or_else(PoisonError::into_inner) = keys;
+                Ok(())
+            }
+            // A certificate that it has made itself is as good as a new one.
+            (Self::Certificates(_), None) | (Self::None, None) => Ok(()),
+            _ => {
+                bail!("certificates and pre-shared keys take each other's place only at a restart")
+            }
+        }
+    }
+}
+
+/// The directories that [`reload`](Secrets::reload) reads from, and that the files which their links lead to are in.
+///
+/// # Errors
+/// One can't be opened.
+pub(super) fn directories<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>> {
+    let mut directories = BTreeSet::new();
+    for file in files {
+        let path = std::path::absolute(file)?;
+        let target = path.canonicalize();
+        let target = target.with_context(|| format!("{} can't be read", file.display()))?;
+        let parents = [path.parent(), target.parent()];
+        directories.extend(parents.into_iter().flatten().map(Path::to_owned));
+    }
+    let opened = directories.iter().map(|path| {
+        // To read in it, and not what is in it: `/etc/ssl/private` lets the group do no more.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(path, flags, Mode::empty());
+        directory.with_context(|| format!("{} can't be opened", path.display()))
+    });
+    opened.collect()
+}
+
+/// The certificates that were named.
+fn certificates(options: &Options) -> Result<Vec<Certificate>> {
+    let (certs, keys) = (&options.cert, &options.key);
+    if certs.len() != keys.len() {
+        bail!(
+            "{} of --cert and {} of --key were given; each certificate needs its key",
+            certs.len(),
+            keys.len()
+        );
+    }
+    let pairs = certs.iter().zip(keys);
+    pairs.map(|(cert, key)| certificate(cert, key)).collect()
+}
+
+fn certificate(cert: &Path, key: &Path) -> Result<Certificate> {
+    let chain = std::fs::read(cert)
+        .with_context(|| format!("{} can't be read; see --cert", cert.display()))?;
+    let secret = secret_file::read(key, "--key")?;
+    Certificate::from_pem(&chain, secret.as_bytes()).with_context(|| {
+        format!(
+            "{} and {} are no certificate and key in PEM",
+            cert.display(),
+            key.display()
+        )
+    })
+}
+
+/// A certificate for the addresses that it serves on.
+fn self_signed(options: &Options) -> Result<Certificate> {
+    let addresses = options.wire.addresses.iter();
+    let names = addresses.map(|cidr| cidr.address.to_string());
+    Ok(Certificate::self_signed(
+        names.chain(["localhost".to_owned()]),
+    )?)
+}
