@@ -3,6 +3,7 @@
 mod blind_attacks;
 mod close;
 mod corpus;
+mod dead_peers;
 mod flow_control;
 mod handover;
 mod handshake;
@@ -15,12 +16,22 @@ mod other_owner;
 mod pair;
 mod payload;
 mod peer;
+mod small_segments;
 mod throughput;
+mod time_wait;
+mod timeouts;
 mod transfer;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tcp::{Connection, Transmit};
+
+/// Payload bytes of a full segment, with timestamps, over Ethernet.
+const MSS: u32 = 1448;
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
 
 /// The next segment of a connection, which has to say that it has output if there is one.
 fn next_segment(connection: &mut Connection, now: Instant) -> Option<Transmit> {

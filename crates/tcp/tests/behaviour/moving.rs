@@ -5,11 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tcp::{Config, Connection, State};
 
+use crate::ms;
 use crate::pair::{App, Link, Pair, Setup};
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// Takes the control block of a side out, and puts it into a connection that knows nothing, or into the one that it was in.
 fn change_owner(pair: &mut Pair, side: usize, config: &Config, anew: bool) {

@@ -5,12 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tcp::{Config, Connection, Disagreement, State};
 
+use crate::ms;
 use crate::pair::{App, Link, Pair, Setup};
 use crate::peer::Peer;
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// What would have been posted to the other owner, and reported by it, since the last time.
 fn tell(mirror: &mut Connection, pair: &Pair, side: usize) {
