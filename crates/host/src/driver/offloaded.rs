@@ -53,8 +53,8 @@ impl Driver {
                 && is_inside(&message, seq, run.len, shadow.layers.check_len)
             {
                 self.post_seek(context, message, seq, counters)?;
-                let with = Some(context);
-                return self.post_run(posting, with, SendFlags::CHECKSUM, run.len, counters);
+                let flags = SendFlags::CHECKSUM;
+                return self.post_run(posting, Some(context), flags, run.len, counters);
             }
             let recovery = Recovery::plan(message, seq, shadow.frontier, run.begins_mutable);
             if needs_proof {
@@ -67,9 +67,7 @@ impl Driver {
         let mut flags = SendFlags::CHECKSUM;
         if run.mutable {
             flags = flags.union(SendFlags::MUTABLE_SOURCE);
-            let own = self.arena.region_id();
-            let mut sources = self.gather.iter().filter(|slice| slice.region != own);
-            if sources.any(|slice| self.regions.is_faulted(slice.region)) {
+            if self.is_source_gone() {
                 return Err(Stopped::SourceGone(seq));
             }
         }
@@ -78,6 +76,13 @@ impl Driver {
         let expected = (!needs_proof).then_some(seq + run.len);
         self.context_sent(context, expected, seq + run.len);
         Ok(())
+    }
+
+    /// Whether what was gathered is in a file that was cut short.
+    fn is_source_gone(&self) -> bool {
+        let own = self.arena.region_id();
+        let mut sources = self.gather.iter().filter(|slice| slice.region != own);
+        sources.any(|slice| self.regions.is_faulted(slice.region))
     }
 
     /// What was posted with a context reaches to `end`, and the NIC will be at `expected`.

@@ -125,12 +125,8 @@ impl Driver {
         if self.is_blocked() && !self.flush(counters) {
             return Err(Stopped::RingFull);
         }
-        if self
-            .function
-            .contexts
-            .get(context)
-            .is_none_or(|it| it.failed)
-        {
+        let shadow = self.function.contexts.get(context);
+        if shadow.is_none_or(|shadow| shadow.failed) {
             return Err(Stopped::NoContext(resume));
         }
         let message = messages
@@ -145,21 +141,14 @@ impl Driver {
         let recovery = Recovery::plan(message, resume, sent, run.begins_mutable);
         // A part that was sent before and one that was not need different proofs, and so do different messages of memory that
         // others may change.
-        let len = match again {
-            true if run.mutable => {
-                let end = (message.start + message.len).min(sent);
-                run.len.min(resume.distance_to(end))
-            }
-            true => run.len,
-            false => 0,
+        let end = (message.start + message.len).min(sent);
+        let len = match (again, run.mutable) {
+            (true, true) => run.len.min(resume.distance_to(end)),
+            (true, false) => run.len,
+            (false, _) => 0,
         };
         let (inner, bytes) = self.gather_prefix(resume, &recovery, queue, messages)?;
         let commands = &mut self.function.queues[0].commands;
-        let needed = SendProducer::slots_for_recover(self.prefix.len()) + 1;
-        if commands.free(needed) < needed {
-            counters.driver_tx_ring_full += 1;
-            return Err(Stopped::RingFull);
-        }
         let descriptor = recovery.descriptor((context, resume), Some(toe), &self.prefix, inner);
         let go_on = SendDescriptor::Toe(ToeCommand::Resume {
             toe,
@@ -167,6 +156,11 @@ impl Driver {
             tcpsn: resume,
             len,
         });
+        let needed = SendProducer::slots_for_recover(self.prefix.len()) + 1;
+        if commands.free(needed) < needed {
+            counters.driver_tx_ring_full += 1;
+            return Err(Stopped::RingFull);
+        }
         if commands.post(&descriptor).is_err() || commands.post(&go_on).is_err() {
             return Err(Stopped::NoContext(resume));
         }

@@ -13,7 +13,6 @@ mod buffers;
 mod contexts;
 mod fallback;
 mod intake;
-mod sent;
 mod strays;
 mod stream;
 mod target;
@@ -21,15 +20,19 @@ mod transmit;
 
 use l5p::Layers;
 use nic::ring::Slice;
+use wire::SeqNum;
 
 pub use crate::error::PduError;
 pub use buffers::{Unmapped, Unmapping};
 pub use l5p::pdus::PduProtocol;
-pub use sent::SendMark;
 
 pub(crate) use intake::{Intake, Stopped};
 pub(crate) use stream::PduStream;
 pub(crate) use transmit::Frame;
+
+/// A place in what a socket sends: what was sent in place is needed until it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendMark(pub(crate) SeqNum);
 
 /// The rules for the PDUs of both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

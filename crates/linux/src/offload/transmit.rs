@@ -65,8 +65,7 @@ impl Offload {
             flow.has_acked(tcp.ack);
         }
         if flow.health == Health::Reset {
-            let bytes = env.staging.bytes(frame.slice);
-            self.answer_linux(bytes, parsed, env);
+            self.answer_linux(env.staging.bytes(frame.slice), parsed, env);
             return Verdict::Done;
         }
         let end = tcp.seq + parsed.payload_len;
@@ -94,14 +93,12 @@ impl Offload {
             env.counters.tx_dropped += 1;
             return Verdict::Done;
         }
-        let segment = Segment::new(frame, parsed);
-        match self.send(index, &segment, env) {
-            Ok(()) => {
-                let flow = self.flow(index);
-                flow.sent = flow.sent.max(occupied);
-            }
-            Err(withheld) => self.withhold(index, withheld, frame, parsed, env),
+        if let Err(withheld) = self.send(index, &Segment::new(frame, parsed), env) {
+            self.withhold(index, withheld, frame, parsed, env);
+            return Verdict::Done;
         }
+        let flow = self.flow(index);
+        flow.sent = flow.sent.max(occupied);
         Verdict::Done
     }
 

@@ -229,14 +229,14 @@ impl Endpoint {
         let Some(&operation) = self.operations.get(self.next) else {
             return false;
         };
-        match operation {
+        let is_done = match operation {
             Operation::Write(bytes) => {
                 let left = &self.stream[self.written..][..(bytes - self.done) as usize];
                 let result = match left {
                     [] => Ok(0),
                     _ => stack.write(now, socket, left),
                 };
-                self.wrote(result, bytes)
+                return self.wrote(result, bytes);
             }
             Operation::Send(bytes) => {
                 let slice = Slice {
@@ -248,53 +248,46 @@ impl Endpoint {
                     0 => Ok(0),
                     _ => stack.send_slices(now, socket, &[slice]),
                 };
-                self.wrote(result, bytes)
+                return self.wrote(result, bytes);
             }
             Operation::KeyUpdate { request_peer } => {
-                if self.key_updates {
-                    match stack.key_update(now, socket, request_peer) {
-                        Ok(()) | Err(SocketError::Unsupported(_) | SocketError::Closed(_)) => {}
-                        Err(SocketError::WouldBlock) => return false,
-                        Err(error) => panic!("{:?} changes its key: {error}", self.side),
-                    }
+                let may_be = |error: &_| matches!(error, SocketError::Unsupported(_));
+                !self.key_updates || {
+                    let result = stack.key_update(now, socket, request_peer);
+                    self.has_nothing_left(result, may_be, "changes its key")
                 }
-                self.finish();
-                true
             }
             Operation::SetOffload(offload) => {
-                if self.offload != Offload::None {
-                    match stack.set_offload(now, socket, offload) {
-                        Ok(()) | Err(SocketError::Closed(_)) => {}
-                        Err(SocketError::WouldBlock) => return false,
-                        Err(error) => panic!("{:?} changes its offload: {error}", self.side),
-                    }
+                self.offload == Offload::None || {
+                    let result = stack.set_offload(now, socket, offload);
+                    self.has_nothing_left(result, |_| false, "changes its offload")
                 }
-                self.finish();
-                true
             }
-            Operation::Wait(time) => {
-                let until = *self.waits_until.get_or_insert(now + time);
-                if now < until {
-                    return false;
-                }
-                self.finish();
-                true
+            Operation::Wait(time) => now >= *self.waits_until.get_or_insert(now + time),
+            Operation::Await(bytes) => self.received.len() >= bytes as usize || self.eof,
+            Operation::Shutdown => {
+                let may_be = |error: &_| matches!(error, SocketError::SendClosed);
+                self.has_nothing_left(stack.shutdown(now, socket), may_be, "shuts down")
             }
-            Operation::Await(bytes) => {
-                if self.received.len() < bytes as usize && !self.eof {
-                    return false;
-                }
-                self.finish();
-                true
-            }
-            Operation::Shutdown => match stack.shutdown(now, socket) {
-                Ok(()) | Err(SocketError::SendClosed | SocketError::Closed(_)) => {
-                    self.finish();
-                    true
-                }
-                Err(SocketError::WouldBlock) => false,
-                Err(error) => panic!("{:?} shuts down: {error}", self.side),
-            },
+        };
+        if is_done {
+            self.finish();
+        }
+        is_done
+    }
+
+    /// Whether a call has nothing left to do: there was room for it, or the socket is closed or else such that it `may_be` refused.
+    fn has_nothing_left(
+        &self,
+        result: Result<(), SocketError>,
+        may_be: impl Fn(&SocketError) -> bool,
+        what: &str,
+    ) -> bool {
+        match result {
+            Ok(()) | Err(SocketError::Closed(_)) => true,
+            Err(SocketError::WouldBlock) => false,
+            Err(error) if may_be(&error) => true,
+            Err(error) => panic!("{:?} {what}: {error}", self.side),
         }
     }
 
