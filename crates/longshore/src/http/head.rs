@@ -29,45 +29,51 @@ pub(super) struct Understood {
     pub(super) content: u64,
 }
 
-/// Reads the fields that frame a message (RFC 9112 §6) and those that a file server obeys.
-pub(super) fn understand(
-    parsed: &httparse::Request<'_, '_>,
-    most_content: u64,
-) -> Result<Understood, Status> {
-    let newer = parsed.version == Some(1);
-    let mut fields = Fields::default();
-    let mut hosts = 0;
-    let mut close = false;
-    let mut persist = false;
-    let mut content: Option<u64> = None;
-    let mut coded = false;
-    let mut unknown_expectation = false;
-    for header in parsed.headers.iter() {
+/// What the fields say, one after the other.
+#[derive(Default)]
+struct Head {
+    /// What a file server obeys.
+    fields: Fields,
+    hosts: u32,
+    close: bool,
+    persist: bool,
+    content: Option<u64>,
+    /// The content has a transfer coding.
+    coded: bool,
+    unknown_expectation: bool,
+}
+
+impl Head {
+    /// Takes a field of a request of HTTP/1.1, or of 1.0 if it is not `newer`.
+    fn take(&mut self, header: &httparse::Header<'_>, newer: bool) -> Result<(), Status> {
         let value = std::str::from_utf8(header.value).map_err(|_| Status::BAD_REQUEST);
+        let fields = &mut self.fields;
         match header.name.to_ascii_lowercase().as_str() {
             "host" => {
-                hosts += 1;
+                self.hosts += 1;
                 if !is_authority(header.value) {
                     return Err(Status::BAD_REQUEST);
                 }
             }
             "connection" => {
                 for option in value?.split(',').map(str::trim) {
-                    close |= option.eq_ignore_ascii_case("close");
-                    persist |= option.eq_ignore_ascii_case("keep-alive");
+                    self.close |= option.eq_ignore_ascii_case("close");
+                    self.persist |= option.eq_ignore_ascii_case("keep-alive");
                 }
             }
             "content-length" => {
                 let len = decimal(header.value).ok_or(Status::BAD_REQUEST)?;
                 // RFC 9112 §6.3: differing lengths are an unrecoverable error.
-                if content.is_some_and(|other| other != len) {
+                if self.content.is_some_and(|other| other != len) {
                     return Err(Status::BAD_REQUEST);
                 }
-                content = Some(len);
+                self.content = Some(len);
             }
-            "transfer-encoding" => coded = true,
+            "transfer-encoding" => self.coded = true,
             // RFC 9110 §10.1.1: a request of HTTP/1.0 has no expectations.
-            "expect" if newer => unknown_expectation = !value?.eq_ignore_ascii_case("100-continue"),
+            "expect" if newer => {
+                self.unknown_expectation = !value?.eq_ignore_ascii_case("100-continue");
+            }
             "range" => fields.range = Some(value?.to_owned()),
             "if-range" => fields.if_range = Some(value?.to_owned()),
             "if-match" => append(&mut fields.if_match, value?),
@@ -76,40 +82,57 @@ pub(super) fn understand(
             "if-unmodified-since" => fields.if_unmodified_since = Some(value?.to_owned()),
             _ => {}
         }
+        Ok(())
+    }
+}
+
+/// Reads the fields that frame a message (RFC 9112 §6) and those that a file server obeys.
+pub(super) fn understand(
+    parsed: &httparse::Request<'_, '_>,
+    most_content: u64,
+) -> Result<Understood, Status> {
+    let newer = parsed.version == Some(1);
+    let mut head = Head::default();
+    for header in parsed.headers.iter() {
+        head.take(header, newer)?;
     }
     // RFC 9112 §3.2: a request without exactly one Host is bad, of 1.1; and never two.
-    if hosts > 1 || (newer && hosts == 0) || (coded && content.is_some()) {
+    if head.hosts > 1 || (newer && head.hosts == 0) || (head.coded && head.content.is_some()) {
         return Err(Status::BAD_REQUEST);
     }
-    let content = content.unwrap_or(0);
+    let content = head.content.unwrap_or(0);
     // Chunked or long content is not read: the connection ends after the response instead.
-    let too_much = coded || content > most_content;
-    let keep_alive = !close && (newer || persist) && !too_much;
-    let method = match parsed.method.unwrap_or_default() {
-        "GET" => Ok(Method::Get),
-        "HEAD" => Ok(Method::Head),
-        "POST" | "PUT" | "DELETE" | "OPTIONS" | "PATCH" | "TRACE" | "CONNECT" => {
-            Err(Status::METHOD_NOT_ALLOWED)
-        }
-        _ => Err(Status::NOT_IMPLEMENTED),
-    };
-    let head = method == Ok(Method::Head);
+    let too_much = head.coded || content > most_content;
+    let keep_alive = !head.close && (newer || head.persist) && !too_much;
+    let method = method(parsed.method.unwrap_or_default());
+    let is_head = method == Ok(Method::Head);
     let request = match method {
-        _ if unknown_expectation => Err(Status::EXPECTATION_FAILED),
+        _ if head.unknown_expectation => Err(Status::EXPECTATION_FAILED),
         Err(status) => Err(status),
         Ok(_) if too_much => Err(Status::CONTENT_TOO_LARGE),
         Ok(method) => Target::parse(parsed.path.unwrap_or_default()).map(|target| Request {
             method,
             target,
             keep_alive,
-            fields,
+            fields: head.fields,
         }),
     };
     Ok(Understood {
-        request: request.map_err(|status| (status, head)),
+        request: request.map_err(|status| (status, is_head)),
         keep_alive,
         content: if too_much { 0 } else { content },
     })
+}
+
+fn method(name: &str) -> Result<Method, Status> {
+    match name {
+        "GET" => Ok(Method::Get),
+        "HEAD" => Ok(Method::Head),
+        "POST" | "PUT" | "DELETE" | "OPTIONS" | "PATCH" | "TRACE" | "CONNECT" => {
+            Err(Status::METHOD_NOT_ALLOWED)
+        }
+        _ => Err(Status::NOT_IMPLEMENTED),
+    }
 }
 
 /// Digits and nothing else.

@@ -44,64 +44,79 @@ impl Drop for CountersFile {
 
 /// A few lines for a user. A program that `goes_on` in the background has more to count.
 pub fn text(program: &str, counters: &Counters, goes_on: bool) -> String {
-    let get = |counter| counters.get(counter);
-    let (sends, receives) = (get(Counter::TlsTxDevice), get(Counter::TlsRxDevice));
-    let senders = get(Counter::TlsTxSw) + sends;
-    let receivers = get(Counter::TlsRxSw) + receives;
-    if senders + receivers == 0 && goes_on {
+    let of_kernel = [
+        Counter::TlsTxSw,
+        Counter::TlsTxDevice,
+        Counter::TlsRxSw,
+        Counter::TlsRxDevice,
+    ];
+    let is_used = of_kernel.iter().any(|counter| counters.get(*counter) > 0);
+    if !is_used && goes_on {
         return format!("longshore: {program} goes on in the background\n");
     }
-    if senders + receivers == 0 {
+    if !is_used {
         return format!(
             "longshore: {program} used no kernel TLS; turn it on in OpenSSL with the option KTLS (nginx: `ssl_conf_command Options \
              KTLS;`), and use AES-GCM or ChaCha20-Poly1305\n"
         );
     }
-    let line = |what: &str, sockets: u64, records: u64, bytes: u64| {
-        format!(
-            "  {what:<9}{:>12} in {} records, on {} socket{}",
-            HumanBytes(bytes).to_string(),
-            HumanCount(records),
-            HumanCount(sockets),
-            if sockets == 1 { "" } else { "s" }
-        )
-    };
     let so_far = if goes_on { " so far" } else { "" };
-    let mut text = format!("longshore: TLS records of {program}{so_far}:\n");
-    text += &line(
-        "sent",
-        senders,
-        get(Counter::TxRecords),
-        get(Counter::TxBytes),
-    );
-    text += &match sends {
+    format!("longshore: TLS records of {program}{so_far}:\n")
+        + &sent(counters)
+        + &received(counters)
+        + &remarks(counters)
+}
+
+fn sent(counters: &Counters) -> String {
+    let get = |counter| counters.get(counter);
+    let (device, software) = (get(Counter::TlsTxDevice), get(Counter::TlsTxSw));
+    let (records, bytes) = (get(Counter::TxRecords), get(Counter::TxBytes));
+    let by_nic = match device {
         0 => ", in software\n".to_owned(),
         _ => format!(
             "\n  {:<9}{:>12} in {} records by the NIC (TlsTxDevice {}, TlsTxSw {})\n",
             "",
             HumanBytes(get(Counter::TxDeviceBytes)).to_string(),
             HumanCount(get(Counter::TxDeviceRecords)),
-            HumanCount(sends),
-            HumanCount(get(Counter::TlsTxSw)),
+            HumanCount(device),
+            HumanCount(software),
         ),
     };
-    text += &line(
-        "received",
-        receivers,
-        get(Counter::RxRecords),
-        get(Counter::RxBytes),
-    );
-    text += &match receives {
+    line("sent", device + software, records, bytes) + &by_nic
+}
+
+fn received(counters: &Counters) -> String {
+    let get = |counter| counters.get(counter);
+    let (device, software) = (get(Counter::TlsRxDevice), get(Counter::TlsRxSw));
+    let (records, bytes) = (get(Counter::RxRecords), get(Counter::RxBytes));
+    let by_nic = match device {
         0 => ", in software\n".to_owned(),
         _ => format!(
             "\n  {:<9}{:>12} {} of the records by the NIC (TlsRxDevice {}, TlsRxSw {})\n",
             "",
             "",
             HumanCount(get(Counter::RxDeviceRecords)),
-            HumanCount(receives),
-            HumanCount(get(Counter::TlsRxSw)),
+            HumanCount(device),
+            HumanCount(software),
         ),
     };
+    line("received", device + software, records, bytes) + &by_nic
+}
+
+fn line(what: &str, sockets: u64, records: u64, bytes: u64) -> String {
+    format!(
+        "  {what:<9}{:>12} in {} records, on {} socket{}",
+        HumanBytes(bytes).to_string(),
+        HumanCount(records),
+        HumanCount(sockets),
+        if sockets == 1 { "" } else { "s" }
+    )
+}
+
+/// What is told only if there was any.
+fn remarks(counters: &Counters) -> String {
+    let get = |counter| counters.get(counter);
+    let mut text = String::new();
     let told = [
         (Counter::TxZerocopyBytes, "tx_zerocopy_bytes"),
         (Counter::TxDeviceRefused, "tx_device_refused"),

@@ -195,13 +195,7 @@ impl ContentWorld {
             let world = &mut self.world;
             let now = world.now();
             let mut moved = work(now, world.stack(SENDER), |stack| {
-                while at < sent.len() {
-                    match stack.write(now, sender, &sent[at..]) {
-                        Ok(len) => at += len,
-                        Err(SocketError::WouldBlock) => break,
-                        Err(error) => return Err(error).context("the sender"),
-                    }
-                }
+                at += send(now, stack, sender, &sent[at..])?;
                 Ok(())
             })?;
             let start = read_cycles();
@@ -264,6 +258,24 @@ fn load(world: &mut World, patterns: &Arc<Patterns>) -> anyhow::Result<PatternSe
             }
         }
     }
+}
+
+/// Writes what there is room for.
+fn send(
+    now: Instant,
+    stack: &mut Stack,
+    socket: SocketId,
+    mut bytes: &[u8],
+) -> anyhow::Result<usize> {
+    let all = bytes.len();
+    while !bytes.is_empty() {
+        match stack.write(now, socket, bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(SocketError::WouldBlock) => break,
+            Err(error) => return Err(error).context("the sender"),
+        }
+    }
+    Ok(all - bytes.len())
 }
 
 /// Reads what has come.

@@ -92,19 +92,8 @@ fn broken(fields: &str) -> Vec<String> {
 }
 
 fn tcp(figures: &TcpFigures) -> String {
-    let mut text = String::new();
-    let mut flag = |set: bool, name: &str| {
-        if set {
-            text.push_str(name);
-            text.push(' ');
-        }
-    };
-    flag(figures.timestamps, "ts");
-    flag(figures.sack, "sack");
-    text.push_str(&figures.congestion);
-    if let Some((theirs, ours)) = figures.wscale {
-        let _ = write!(text, " wscale:{theirs},{ours}");
-    }
+    let mut text = agreed(figures);
+    let mss = u32::from(figures.mss.max(1));
     let _ = write!(text, " rto:{}", milliseconds(figures.rto_us));
     if figures.backoff > 0 {
         let _ = write!(text, " backoff:{}", figures.backoff);
@@ -116,14 +105,10 @@ fn tcp(figures: &TcpFigures) -> String {
         milliseconds(figures.rttvar_us),
         figures.mss,
         figures.advmss,
-        figures.cwnd / u32::from(figures.mss.max(1)),
+        figures.cwnd / mss,
     );
     if let Some(ssthresh) = figures.ssthresh {
-        let _ = write!(
-            text,
-            " ssthresh:{}",
-            ssthresh / u32::from(figures.mss.max(1))
-        );
+        let _ = write!(text, " ssthresh:{}", ssthresh / mss);
     }
     let _ = write!(
         text,
@@ -139,21 +124,7 @@ fn tcp(figures: &TcpFigures) -> String {
         let rate = f64::from(figures.cwnd) * 8.0 / (figures.rtt_us as f64 / 1e6);
         let _ = write!(text, " send:{}", bits_per_second(rate));
     }
-    for (name, value) in [
-        ("bytes_retrans", figures.bytes_retrans),
-        ("retrans", u64::from(figures.retrans)),
-        ("timeouts", u64::from(figures.timeouts)),
-        ("undos", u64::from(figures.undos)),
-        ("dsack_dups", u64::from(figures.dsack_dups)),
-        ("unacked", u64::from(figures.unacked)),
-        ("sacked", u64::from(figures.sacked)),
-        ("lost", u64::from(figures.lost)),
-        ("notsent", u64::from(figures.notsent)),
-    ] {
-        if value > 0 {
-            let _ = write!(text, " {name}:{value}");
-        }
-    }
+    text += &counted(figures);
     let _ = write!(
         text,
         " rcv_space:{} rcv_wnd:{} snd_wnd:{} minrtt:{}",
@@ -166,6 +137,38 @@ fn tcp(figures: &TcpFigures) -> String {
         text.push_str(" reord_seen");
     }
     text
+}
+
+/// What both ends have agreed on, and the algorithm of congestion control.
+fn agreed(figures: &TcpFigures) -> String {
+    let mut text = String::new();
+    for (set, name) in [(figures.timestamps, "ts "), (figures.sack, "sack ")] {
+        text.push_str(if set { name } else { "" });
+    }
+    text.push_str(&figures.congestion);
+    if let Some((theirs, ours)) = figures.wscale {
+        let _ = write!(text, " wscale:{theirs},{ours}");
+    }
+    text
+}
+
+/// What is shown only if there was any.
+fn counted(figures: &TcpFigures) -> String {
+    let each = [
+        ("bytes_retrans", figures.bytes_retrans),
+        ("retrans", u64::from(figures.retrans)),
+        ("timeouts", u64::from(figures.timeouts)),
+        ("undos", u64::from(figures.undos)),
+        ("dsack_dups", u64::from(figures.dsack_dups)),
+        ("unacked", u64::from(figures.unacked)),
+        ("sacked", u64::from(figures.sacked)),
+        ("lost", u64::from(figures.lost)),
+        ("notsent", u64::from(figures.notsent)),
+    ];
+    let there = each.into_iter().filter(|(_, value)| *value > 0);
+    there
+        .map(|(name, value)| format!(" {name}:{value}"))
+        .collect()
 }
 
 fn tls(figures: &TlsFigures) -> String {

@@ -9,20 +9,8 @@ use crate::disk::{Action, Disk, Part};
 
 /// Copies all of a disk to the beginning of another one.
 pub(crate) fn run<F: Disk, T: Disk>(from: &mut F, to: &mut T, quiet: bool) -> Result<()> {
+    check_fit(from, to)?;
     let (source, target) = (from.geometry(), to.geometry());
-    if target.is_read_only {
-        bail!("{} is read-only", to.name());
-    }
-    if target.size < source.size || !source.size.is_multiple_of(target.block_size.into()) {
-        bail!(
-            "{} has {} bytes in blocks of {}: the {} bytes of {} do not fit",
-            to.name(),
-            target.size,
-            target.block_size,
-            source.size,
-            from.name()
-        );
-    }
     let bar = bar(quiet, Some(source.size));
     let started = Instant::now();
     let longest = from.part_len().min(to.part_len());
@@ -66,6 +54,25 @@ pub(crate) fn run<F: Disk, T: Disk>(from: &mut F, to: &mut T, quiet: bool) -> Re
             "{} to {}: {done} bytes in {seconds:.3} s, {rate:.0} Mbit/s",
             from.name(),
             to.name()
+        );
+    }
+    Ok(())
+}
+
+/// Whether all of a disk can be written to another one.
+fn check_fit<F: Disk, T: Disk>(from: &F, to: &T) -> Result<()> {
+    let (source, target) = (from.geometry(), to.geometry());
+    if target.is_read_only {
+        bail!("{} is read-only", to.name());
+    }
+    if target.size < source.size || !source.size.is_multiple_of(target.block_size.into()) {
+        bail!(
+            "{} has {} bytes in blocks of {}: the {} bytes of {} do not fit",
+            to.name(),
+            target.size,
+            target.block_size,
+            source.size,
+            from.name()
         );
     }
     Ok(())

@@ -50,27 +50,7 @@ pub fn run(
     while !finished() {
         let now = Instant::now();
         let mut moved = peer.poll(now)?;
-        while let Some(event) = peer.stack.poll_event() {
-            match event {
-                Event::Accepted(listener) => {
-                    let socket = peer
-                        .stack
-                        .accept(listener)
-                        .context("a connection that was announced")?;
-                    peer.stack.start_tls(
-                        now,
-                        socket,
-                        identity.server(Suite::DEFAULT),
-                        Offload::Both,
-                    )?;
-                    connections.push(Connection::new(socket));
-                }
-                Event::Closed(socket, _) => {
-                    connections.retain(|connection| connection.socket != socket)
-                }
-                _ => {}
-            }
-        }
+        take_events(&mut peer.stack, now, identity, &mut connections)?;
         for connection in &mut connections {
             moved |= connection.poll(
                 now,
@@ -92,6 +72,30 @@ pub fn run(
         }
     }
     Ok(verified)
+}
+
+/// Keeps the list of connections.
+fn take_events(
+    stack: &mut Stack,
+    now: Instant,
+    identity: &Identity,
+    connections: &mut Vec<Connection>,
+) -> anyhow::Result<()> {
+    while let Some(event) = stack.poll_event() {
+        match event {
+            Event::Accepted(listener) => {
+                let socket = stack
+                    .accept(listener)
+                    .context("a connection that was announced")?;
+                let server = identity.server(Suite::DEFAULT);
+                stack.start_tls(now, socket, server, Offload::Both)?;
+                connections.push(Connection::new(socket));
+            }
+            Event::Closed(socket, _) => connections.retain(|one| one.socket != socket),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Our host, behind a TAP that loses and delays as the settings say.
