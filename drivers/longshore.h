@@ -152,7 +152,7 @@ struct longshore_leg {
     struct longshore_flow flow; /* from the host to the peer */
     uint8_t peer_shift; /* shift of the windows that the peer announces */
     uint8_t own_shift; /* shift of the windows that the host announces */
-    uint8_t options; /* 1 SACK, 2 timestamps */
+    uint8_t options; /* 1 SACK, 2 timestamps, 4 ECN */
     uint8_t hop_limit; /* TTL or hop limit */
     uint8_t hop[6]; /* the next hop's MAC address */
     uint16_t mss; /* most payload bytes of a packet to the peer */

@@ -66,6 +66,8 @@ impl Counters {
         match counted {
             tcp::Counted::Timeout => self.tcp_timeouts += 1,
             tcp::Counted::SpuriousTimeout => self.tcp_spurious_rtos += 1,
+            tcp::Counted::BlackHole => self.tcp_mtup_fail += 1,
+            tcp::Counted::CongestionExperienced => self.ip_in_ce += 1,
         }
     }
 }
@@ -185,6 +187,8 @@ counters! {
     tcp_timeouts = "TcpExtTCPTimeouts",
     /// Retransmission timeouts that came too early, and were taken back.
     tcp_spurious_rtos = "TcpExtTCPSpuriousRTOs",
+    /// Times that full segments were sent in vain and smaller ones are tried.
+    tcp_mtup_fail = "TcpExtTCPMTUPFail",
     /// Times that memory became short: the level rose from free.
     tcp_memory_pressures = "TcpExtTCPMemoryPressures",
     /// Milliseconds that memory was short, up to the last time that it was free again.
@@ -268,6 +272,8 @@ counters! {
 
     /// Frames received with malformed headers.
     ip_in_hdr_errors = "IpInHdrErrors",
+    /// Segments received that routers had marked for congestion (ECN).
+    ip_in_ce = "IpExtInCEPkts",
     /// Packets received for an address that is not ours.
     ip_in_addr_errors = "IpInAddrErrors",
     /// IP fragments received, which are dropped: the stack does not reassemble.

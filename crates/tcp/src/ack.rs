@@ -67,7 +67,10 @@ impl Connection {
             reported_twice,
             echo,
         };
-        let counted = delivery.bytes.min(self.recover(now, &progress));
+        let mut counted = delivery.bytes.min(self.recover(now, &progress));
+        if self.ecn.is_on() && self.take_echo(segment.flags) {
+            counted = 0;
+        }
         if counted > 0 && advanced > 0 && self.snd.is_cwnd_limited(&self.congestion) {
             self.congestion.on_ack(&Acknowledged {
                 now,
@@ -162,8 +165,10 @@ impl Connection {
         // Without SACK, what a filled gap acknowledges may have arrived long ago.
         let clear = self.options.sack || delivery.newest.is_none_or(|(_, _, again)| !again);
         if let Some((oldest, newest)) = delivery.once.filter(|_| clear) {
-            self.rtt.sample(now, now.since(oldest));
-            self.rtt.note_minimum(now, now.since(newest));
+            self.rtt.sample_coarse(now.since(oldest));
+            if self.rtt.note_minimum(now, now.since(newest)) {
+                self.reconsider_path(now);
+            }
             return Some(now.since(newest));
         }
         let echo = echo.filter(|&echo| echo != 0 && advanced > 0 && delivery.in_order > 0)?;

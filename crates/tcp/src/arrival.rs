@@ -52,6 +52,7 @@ impl Connection {
         }
         self.heard_at = now;
         self.take_syn(now, segment);
+        self.ecn.take_answer(segment);
         if has_ack {
             self.complete_handshake(now, segment.ack);
             self.rcv.ack.now = true;
@@ -127,6 +128,7 @@ impl Connection {
             Acceptance::Ignored => return false,
             Acceptance::Old if self.is_syn_again(segment) => {
                 // The peer did not get our SYN-ACK.
+                self.ecn.take_syn_again(segment);
                 self.snd.due.syn = true;
                 return false;
             }

@@ -52,6 +52,7 @@ impl Connection {
             && self.rtt.backoff.doublings() == 0
             && snd.reset_at.is_none()
             && !snd.due.tail_probe
+            && !self.ecn.owes()
             && self.rack.probe.is_none();
         let fits =
             left <= self.congestion.initial().min(self.congestion.cwnd()) && snd.window.bytes() > 0;

@@ -15,6 +15,8 @@ pub struct Config {
     pub snd_buf: u32,
     /// The congestion control algorithm.
     pub congestion: Algorithm,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: EcnMode,
     /// Initial congestion window in segments (RFC 6928: 10).
     pub initial_window: u8,
     /// Nagle's algorithm (RFC 9293 §3.7.4): hold back a short segment while data is unacknowledged.
@@ -37,6 +39,9 @@ pub struct Config {
     pub tso_max: u32,
     /// Smallest retransmission timeout. RFC 6298 says 1 s; 200 ms is what Linux does.
     pub min_rto: Duration,
+    /// After three timeouts of a full segment without an acknowledgment, try smaller ones: a router on the path may drop what is too large
+    /// without telling (RFC 4821 §7.7, as Linux's `tcp_mtu_probing` of 1). Off by default; connections that the NIC runs do without.
+    pub mtu_probing: bool,
     /// Times a SYN is sent again before the connection is given up. Seven, after 1 s, 2 s and so on, last for the three minutes that
     /// RFC 9293 §3.8.3 asks for (MUST-23), and one more.
     pub syn_retries: u8,
@@ -62,6 +67,7 @@ impl Default for Config {
             rcv_buf_max: 16 << 20,
             snd_buf: 16 << 20,
             congestion: Algorithm::Cubic,
+            ecn: EcnMode::Accept,
             initial_window: 10,
             nagle: true,
             delayed_ack: Some(Duration::from_millis(40)),
@@ -72,6 +78,7 @@ impl Default for Config {
             window_scale: true,
             tso_max: 65_400,
             min_rto: Duration::from_millis(200),
+            mtu_probing: false,
             syn_retries: 7,
             syn_ack_retries: 6,
             retries: 15,
@@ -103,6 +110,18 @@ pub enum Algorithm {
     NewReno,
     /// RFC 9438.
     Cubic,
+}
+
+/// Who may ask for explicit congestion notification (RFC 3168 §6.1.1), as Linux's `tcp_ecn` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnMode {
+    /// Neither side (0).
+    Off,
+    /// The peer: we agree when we are asked (2).
+    #[default]
+    Accept,
+    /// We ask in our SYNs, too (1).
+    Ask,
 }
 
 /// Keep-alive settings (RFC 9293 §3.8.4).

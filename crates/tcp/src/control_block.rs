@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use wire::SeqNum;
 
+use crate::ecn::EcnState;
 use crate::options::{TIMESTAMPS_LEN, TimestampClock};
 use crate::rack::Rack;
 use crate::recovery::Recovery;
@@ -12,7 +13,9 @@ use crate::sack::Scoreboard;
 use crate::tcb::Pending;
 use crate::time::nanos;
 use crate::timer::{Timer, Timers};
-use crate::{Backoff, ChallengeLimit, Config, Connection, KeepAlive, State, TimerSnapshot};
+use crate::{
+    Backoff, ChallengeLimit, Config, Connection, EcnMode, KeepAlive, State, TimerSnapshot,
+};
 
 /// All that another owner must know of a connection in a synchronized state, and all that it hands back: plain data.
 ///
@@ -67,6 +70,8 @@ pub struct Tcb {
     pub sack: bool,
     /// Timestamps, if they are agreed on.
     pub timestamps: Option<TcbTimestamps>,
+    /// Explicit congestion notification, if it is agreed on.
+    pub ecn: Option<TcbEcn>,
     /// The smoothed round-trip time and its variation, once known.
     pub rtt: Option<(Duration, Duration)>,
     /// The retransmission timeout, backed off as it is.
@@ -103,6 +108,15 @@ impl Tcb {
             0
         }
     }
+}
+
+/// What either side still has to be told of congestion (RFC 3168 §6.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcbEcn {
+    /// The peer's packets were marked, and it has not said yet that it has reduced its window: ECE.
+    pub echo: bool,
+    /// The window was reduced, and the peer is to be told: CWR.
+    pub reduced: bool,
 }
 
 /// The clocks of RFC 7323.
@@ -176,6 +190,7 @@ impl Connection {
                 .then_some((options.snd_shift, options.rcv_shift)),
             sack: options.sack,
             timestamps: options.timestamps.then(|| self.timestamps.take_out(now)),
+            ecn: self.ecn.take_out(),
             rtt: self
                 .rtt
                 .smoothed()
@@ -199,6 +214,7 @@ impl Connection {
         self.state = tcb.state;
         self.settings.mss = tcb.mss;
         self.settings.adv_mss = tcb.adv_mss;
+        self.settings.full_mss = tcb.mss;
         self.options.window_scale = tcb.shifts.is_some();
         (self.options.snd_shift, self.options.rcv_shift) = tcb.shifts.unwrap_or_default();
         self.options.sack = tcb.sack;
@@ -218,6 +234,7 @@ impl Connection {
             self.board.push(tcb.snd_una, tcb.snd_nxt, now, mss);
         }
         self.recovery = Recovery::new(tcb.snd_una - 1);
+        self.ecn = EcnState::put_back(tcb.ecn, tcb.snd_una);
         self.rack = Rack::new(tcb.snd_una);
         if let Some((smoothed, variation)) = tcb.rtt {
             self.rtt.put_back(nanos(smoothed), nanos(variation));
@@ -270,6 +287,7 @@ impl Connection {
             rcv_buf_max: rcv.buffer_max(),
             snd_buf: settings.snd_buf,
             congestion: self.congestion.algorithm(),
+            ecn: EcnMode::default(),
             initial_window: self.congestion.initial_segments(),
             nagle: settings.nagle,
             delayed_ack: settings.delayed_ack().map(span),
@@ -280,6 +298,7 @@ impl Connection {
             window_scale: self.options.window_scale,
             tso_max: settings.tso_max,
             min_rto: span(self.rtt.min_rto()),
+            mtu_probing: settings.mtu_probing,
             syn_retries: settings.syn_retries,
             syn_ack_retries: settings.syn_retries,
             retries: settings.retries,

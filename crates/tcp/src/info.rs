@@ -25,6 +25,8 @@ pub struct ConnectionInfo {
     pub timestamps: bool,
     /// SACK is in use.
     pub sack: bool,
+    /// Explicit congestion notification is in use.
+    pub ecn: bool,
     /// Congestion window in bytes.
     pub cwnd: u32,
     /// Slow-start threshold in bytes; `None` before the first loss.
@@ -105,6 +107,7 @@ impl Connection {
                 .then_some((self.options.snd_shift, self.options.rcv_shift)),
             timestamps: self.options.timestamps,
             sack: self.options.sack,
+            ecn: self.ecn.is_on(),
             cwnd: self.congestion.cwnd(),
             ssthresh: (!unlimited).then(|| self.congestion.ssthresh()),
             srtt: Duration::from_nanos(self.rtt.smoothed().unwrap_or(0)),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use wire::tcp::{Flags, Header, Timestamps};
-use wire::{FlowKey, SeqNum};
+use wire::{Ecn, FlowKey, SeqNum};
 
 use crate::cookie::{LIFETIME, SynCookies};
 use crate::isn::{Generator, hash_flow};
@@ -238,6 +238,7 @@ impl Listener {
             flags: Flags::SYN | Flags::ACK,
             window: config.syn_window(),
             options: offer.syn_options(config.mss, timestamps),
+            ecn: Ecn::NotEct,
         })
     }
 }

@@ -295,6 +295,7 @@ impl Connection {
                 "timestamps",
                 tcb.timestamps.is_some() == self.options.timestamps,
             ),
+            ("ecn", tcb.ecn.is_some() == self.ecn.is_on()),
         ];
         match checks.into_iter().find(|(_, holds)| !holds) {
             Some((field, _)) => Err(Disagreement(field)),

@@ -58,7 +58,7 @@ pub enum Event {
     Counted(Counted),
 }
 
-/// What hosts count, named as in Linux's `TcpExt`.
+/// What hosts count, named as in Linux's `TcpExt` and `IpExt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Counted {
@@ -66,10 +66,19 @@ pub enum Counted {
     Timeout,
     /// `TCPSpuriousRTOs`: one that came too early, and was taken back.
     SpuriousTimeout,
+    /// `InCEPkts`: a segment whose packets were marked on the way.
+    CongestionExperienced,
+    /// `TCPMTUPFail`: full segments were sent in vain, and smaller ones are tried.
+    BlackHole,
 }
 
 impl Counted {
-    const ALL: [Counted; 2] = [Counted::Timeout, Counted::SpuriousTimeout];
+    const ALL: [Counted; 4] = [
+        Counted::Timeout,
+        Counted::SpuriousTimeout,
+        Counted::CongestionExperienced,
+        Counted::BlackHole,
+    ];
 }
 
 /// What is to be counted; each at most once until it is polled.

@@ -188,7 +188,7 @@ impl Connection {
         self.recovery.delivered = 0;
         self.recovery.out = 0;
         self.recovery.flight = flight.max(1);
-        self.congestion.on_congestion(flight);
+        self.reduce(flight);
         self.snd.due.tail_probe = false;
         self.arm_loss_timer(now);
     }
@@ -209,7 +209,7 @@ impl Connection {
             || (self.recovery.phase == Phase::Loss && self.rtt.backoff.tries() == 0)
         {
             self.save_for_undo();
-            self.congestion.on_congestion(self.flight());
+            self.reduce(self.flight());
         }
         self.congestion.on_timeout();
         self.recovery.phase = Phase::Loss;
@@ -388,7 +388,7 @@ impl Connection {
             self.rack.probe = None;
             if self.recovery.phase == Phase::Open {
                 self.recovery.undo = None;
-                self.congestion.on_congestion(self.flight().max(1));
+                self.reduce(self.flight().max(1));
                 self.congestion.set_cwnd(self.congestion.ssthresh());
             }
         } else if !news {

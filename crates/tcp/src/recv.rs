@@ -353,6 +353,9 @@ impl Connection {
             received.data = taken.accepted;
             in_order = taken.in_order;
             self.note_packet_size(len, packets);
+            if self.ecn.is_on() {
+                self.take_marks(segment);
+            }
         }
         if fin {
             self.rcv.take_fin(segment.seq + len);

@@ -71,13 +71,16 @@ impl Rtt {
         self.base_rto = self.smoothed.saturating_add(margin).min(micros(MAX_RTO));
     }
 
-    pub(crate) fn note_minimum(&mut self, now: Time, rtt: Nanos) {
+    /// Takes a sample that tells the minimum. Answers whether a new window of it begins, of some minutes.
+    pub(crate) fn note_minimum(&mut self, now: Time, rtt: Nanos) -> bool {
         let second = (now.0 / SECOND) as u32;
-        if second.wrapping_sub(self.window_started) >= MIN_WINDOW {
+        let is_over = second.wrapping_sub(self.window_started) >= MIN_WINDOW;
+        if is_over {
             self.minima = [self.minima[1], u32::MAX];
             self.window_started = second;
         }
         self.minima[1] = self.minima[1].min(micros(rtt));
+        is_over
     }
 
     /// The handshake needed a retransmission.

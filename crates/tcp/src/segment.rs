@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use wire::SeqNum;
 use wire::tcp::{Flags, Header, Options, SackBlocks};
+use wire::{Ecn, SeqNum};
 
 use crate::time::Time;
 use crate::timer::Timer;
@@ -35,14 +35,20 @@ impl Connection {
         if !self.state.is_synchronized() {
             return;
         }
-        let (seq, flags) = (transmit.header.seq, transmit.header.flags);
+        let Header {
+            seq, flags, ecn, ..
+        } = transmit.header;
         // What was missing then may have come: only an ACK of its own goes on with its blocks.
         let sack = match transmit.payload {
             0 => transmit.header.options.sack,
             _ => SackBlocks::EMPTY,
         };
         let now = self.time(now);
-        transmit.header = self.header(now, seq, flags, sack);
+        let flags = flags.without(Flags::ECE);
+        transmit.header = Header {
+            ecn,
+            ..self.header(now, seq, flags, sack)
+        };
     }
 
     /// `start..end` of what is outstanding; the last position may be the FIN.
@@ -65,7 +71,10 @@ impl Connection {
         self.stats.segments_out += 1;
         self.stats.bytes_sent += u64::from(payload);
         let sack = self.sack_beside(payload);
-        let header = self.header(now, start, flags, sack);
+        let mut header = self.header(now, start, flags, sack);
+        if payload > 0 && !retransmit {
+            self.ecn.mark(&mut header);
+        }
         Transmit {
             header,
             payload,
@@ -113,13 +122,14 @@ impl Connection {
             dst_port: self.dst_port,
             seq,
             ack: self.rcv.nxt,
-            flags,
+            flags: flags | self.ecn.echo_flag(),
             window,
             options: Options {
                 timestamps: self.options.timestamps.then(|| self.timestamps.option(now)),
                 sack,
                 ..Options::default()
             },
+            ecn: Ecn::NotEct,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use wire::SeqNum;
 use wire::tcp::{Flags, Header, SackBlocks};
+use wire::{Ecn, SeqNum};
 
 use crate::frto::Frto;
 use crate::recovery::Phase;
@@ -69,12 +69,13 @@ impl Connection {
             seq: self.snd.iss,
             ack: if answers { self.rcv.nxt } else { SeqNum(0) },
             flags: if answers {
-                Flags::SYN | Flags::ACK
+                Flags::SYN | Flags::ACK | self.ecn.syn_ack_flags()
             } else {
-                Flags::SYN
+                Flags::SYN | self.ecn.syn_flags(self.snd.syn_retries)
             },
             window,
             options: self.options.syn_options(self.settings.adv_mss, timestamps),
+            ecn: Ecn::NotEct,
         };
         if self.snd.nxt == self.snd.iss {
             // What answers a repetition may answer the first (RFC 6298 §3): the time counts from that.

@@ -12,7 +12,10 @@ pub(crate) struct Settings {
     pub(crate) mss: u16,
     /// What we announce.
     pub(crate) adv_mss: u16,
+    /// What both ends take, whatever the path does.
+    pub(crate) full_mss: u16,
     pub(crate) nagle: bool,
+    pub(crate) mtu_probing: bool,
     /// Of our SYN or our SYN-ACK.
     pub(crate) syn_retries: u8,
     pub(crate) retries: u8,
@@ -42,6 +45,8 @@ impl Settings {
         Self {
             mss,
             adv_mss: mss,
+            full_mss: mss,
+            mtu_probing: config.mtu_probing,
             nagle: config.nagle,
             syn_retries: config.syn_retries,
             retries: config.retries,

@@ -6,11 +6,12 @@ use wire::tcp::Header;
 
 use crate::congestion::Congestion;
 use crate::cookie::Cookie;
+use crate::ecn::EcnState;
 use crate::mirror::Flight;
-use crate::options::{MIN_MSS, Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
+use crate::options::{Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
 use crate::output::ToCount;
 use crate::rack::Rack;
-use crate::recovery::{Phase, Recovery};
+use crate::recovery::Recovery;
 use crate::recv::Receiver;
 use crate::rtt::Rtt;
 use crate::sack::Scoreboard;
@@ -46,6 +47,9 @@ pub struct Connection {
     pub(crate) rack: Rack,
     pub(crate) congestion: Congestion,
     pub(crate) recovery: Recovery,
+    pub(crate) ecn: EcnState,
+    /// When the path was last found to take smaller packets.
+    pub(crate) path_shrank_at: Time,
     pub(crate) timers: Timers,
     pub(crate) events: Pending,
     /// When the peer was last heard.
@@ -112,6 +116,7 @@ impl Connection {
         connection.passive = true;
         connection.settings.syn_retries = config.syn_ack_retries;
         connection.take_syn(Time(0), syn);
+        connection.ecn.accept(config.ecn, syn);
         connection.state = State::SynReceived;
         connection.snd.due.syn = true;
         connection
@@ -161,6 +166,8 @@ impl Connection {
             rack: Rack::new(isn.seq + 1),
             congestion: Congestion::new(config.congestion, mss, config.initial_window),
             recovery: Recovery::new(isn.seq),
+            ecn: EcnState::new(config.ecn, isn.seq),
+            path_shrank_at: Time(0),
             timers: Timers::new(),
             events: Pending::default(),
             heard_at: Time(0),
@@ -177,6 +184,7 @@ impl Connection {
             self.timestamps.set(now, timestamps.val);
         }
         self.settings.mss = agreed_mss(self.settings.mss, &syn.options);
+        self.settings.full_mss = agreed_mss(self.settings.full_mss, &syn.options);
         self.rcv.start(syn.seq);
         // The window of a SYN is never scaled (RFC 7323 §2.2).
         self.snd
@@ -325,28 +333,6 @@ impl Connection {
         self.snd.cork = on;
         self.snd.flush = false;
         self.timers.cancel(Timer::Cork);
-    }
-
-    /// The path takes only smaller packets than thought (ICMP "fragmentation needed" or "packet too big"): `mss` bytes of
-    /// TCP payload and options. What was sent too large is sent again.
-    pub fn handle_path_mss(&mut self, now: Instant, mss: u16) {
-        // RFC 1191 §3: no path is narrower than 68 bytes; a forged report can't shrink packets to nothing.
-        let mss = mss.max(MIN_MSS);
-        if mss >= self.settings.mss || self.state == State::Closed {
-            return;
-        }
-        self.settings.mss = mss;
-        let old = u32::from(self.snd.mss);
-        self.apply_mss();
-        let new = u32::from(self.snd.mss);
-        self.board
-            .mark_lost_where(|record| record.start.distance_to(record.end) > new.min(old));
-        // What is sent again for this is not lost to congestion (RFC 1191 §6.4).
-        if self.recovery.phase == Phase::Open && self.board.lost() > 0 {
-            self.recovery.phase = Phase::Loss;
-            self.recovery.point = self.snd.nxt;
-            self.arm_loss_timer(self.time(now));
-        }
     }
 
     /// What happened, oldest first.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use siphasher::sip::SipHasher13;
 use wire::tcp::{Flags, Header, Options, Timestamps};
-use wire::{FlowKey, SeqNum};
+use wire::{Ecn, FlowKey, SeqNum};
 
 use crate::time::{Nanos, SECOND, Time, nanos};
 
@@ -275,6 +275,7 @@ impl TimeWaitEntry {
                 }),
                 ..Options::default()
             },
+            ecn: Ecn::NotEct,
         }
     }
 }

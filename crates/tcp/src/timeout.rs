@@ -141,6 +141,7 @@ impl Connection {
         self.events.counted.add(Counted::Timeout);
         self.enter_loss(now);
         self.rtt.backoff.back_off();
+        self.suspect_path(now);
         self.timers.set(
             Timer::Retransmit,
             now.after(self.retransmission_timeout(now)),

@@ -114,6 +114,7 @@ fn a_closed_window_is_probed_no_later() {
                 }),
                 ..Default::default()
             },
+            ecn: wire::Ecn::NotEct,
         };
         connection.handle_segment(later, &closes, 0, 1);
         assert_eq!(connection.queue(later, 1000), 1000);

@@ -9,7 +9,7 @@ use wire::checksum::Sum;
 use wire::ethernet::MacAddr;
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};
 use wire::tcp::{Flags, Header, Options, Timestamps};
-use wire::{FlowKey, SeqNum};
+use wire::{Ecn, FlowKey, SeqNum};
 
 fn main() {
     let short = std::env::args().any(|argument| argument == "--short");
@@ -47,6 +47,7 @@ fn main() {
             flags: Flags::ACK,
             window: 512,
             options,
+            ecn: Ecn::NotEct,
         };
         let mut frame = [0; MAX_TCP_HEADERS_LEN + 1448];
         let mac = MacAddr::BROADCAST;

@@ -11,6 +11,7 @@
 #![warn(missing_docs)]
 
 mod bytes;
+mod ecn;
 mod error;
 mod fields;
 mod seq;
@@ -31,6 +32,7 @@ pub mod scsi;
 pub mod tcp;
 pub mod tls;
 
+pub use ecn::Ecn;
 pub use error::ParseError;
 pub use flow::FlowKey;
 pub use seq::SeqNum;

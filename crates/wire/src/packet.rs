@@ -11,6 +11,7 @@ pub use prediction::Prediction;
 use core::net::IpAddr;
 
 use crate::bytes::array_at;
+use crate::ecn::Ecn;
 use crate::error::ParseError;
 use crate::ethernet::{self, EtherType};
 use crate::flow::FlowKey;
@@ -342,6 +343,7 @@ impl Layer {
 
     #[inline(always)]
     fn parsed(&self, (src, dst): (IpAddr, IpAddr), tcp: tcp::Header, header_len: usize) -> Parsed {
+        let ecn = Ecn::of(self.traffic_class);
         Parsed {
             l3_offset: self.l3_offset,
             l4_offset: self.l4_offset,
@@ -351,7 +353,7 @@ impl Layer {
                 src: (src, tcp.src_port),
                 dst: (dst, tcp.dst_port),
             },
-            tcp,
+            tcp: tcp::Header { ecn, ..tcp },
             ip_version: self.version,
             hop_limit: self.hop_limit,
             traffic_class: self.traffic_class,

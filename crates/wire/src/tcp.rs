@@ -10,6 +10,7 @@ use core::net::IpAddr;
 
 use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
 use crate::checksum::Sum;
+use crate::ecn::Ecn;
 use crate::error::ParseError;
 use crate::ipv4::protocol;
 use crate::seq::SeqNum;
@@ -41,6 +42,8 @@ pub struct Header {
     pub window: u16,
     /// The options that we know.
     pub options: Options,
+    /// What the IP header says for TCP. It is no part of the TCP header, but goes with it to TCP and from there.
+    pub ecn: Ecn,
 }
 
 impl Header {
@@ -63,6 +66,7 @@ impl Header {
             flags: Flags(segment[13]),
             window: u16_at(segment, 14),
             options: Options::parse(&segment[HEADER_LEN..header_len])?,
+            ecn: Ecn::NotEct,
         };
         Ok((header, header_len))
     }
@@ -82,6 +86,7 @@ impl Header {
             flags: Flags(header[13]),
             window: u16_at(header, 14),
             options: Options::parse_timestamps(&header[HEADER_LEN..])?,
+            ecn: Ecn::NotEct,
         })
     }
 

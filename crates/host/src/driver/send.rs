@@ -146,6 +146,9 @@ impl Driver {
         let transmit = &posting.unsent.transmit;
         let mut header = transmit.header;
         header.seq = posting.seq();
+        if posting.unsent.done > 0 {
+            header.flags.remove(Flags::CWR);
+        }
         if len < posting.left() {
             header.flags.remove(Flags::FIN);
             header.flags.remove(Flags::PSH);

@@ -7,6 +7,7 @@ mod icmp;
 mod interface;
 mod ndp;
 mod neighbours;
+mod path_mtu;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -25,12 +26,14 @@ use icmp::ErrorLimit;
 
 pub(crate) use interface::Interface;
 pub(crate) use neighbours::{Hop, Neighbours, Resolution};
+use path_mtu::PathMtus;
 
 /// The stack's one link.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub interface: Interface,
     pub neighbours: Neighbours,
+    pub path_mtus: PathMtus,
     solicitations: Solicitations,
     icmp_errors: ErrorLimit,
     /// The next hop that was looked up last for a peer without a socket.
@@ -82,6 +85,7 @@ impl Link {
         Self {
             interface: Interface::new(mac, config),
             neighbours: Neighbours::new(config.max_neighbours, &config.secret),
+            path_mtus: PathMtus::default(),
             solicitations: Solicitations {
                 left: if config.gateway_v6.is_none() { 3 } else { 0 },
                 at: now,

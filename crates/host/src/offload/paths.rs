@@ -98,6 +98,8 @@ impl ConnectionOffload {
         if mtu >= u32::from(transport.link.interface.mtu) {
             return;
         }
+        let destination = socket.flow.dst.0;
+        transport.link.path_mtus.note(now, destination, mss);
         let handoff = socket.owner.handoff_mut();
         if let Some(offloaded) = handoff.filter(|offloaded| offloaded.is_away()) {
             offloaded.path_mss = Some(mss);

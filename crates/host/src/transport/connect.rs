@@ -43,7 +43,10 @@ impl Transport {
         let initial = self.isn.initial(now, &flow);
         let most = config.rcv_buf.min(self.device.queue_limits.window());
         config.rcv_buf = most;
-        let connection = Connection::connect(now, &config, flow.src.1, flow.dst.1, initial);
+        let mut connection = Connection::connect(now, &config, flow.src.1, flow.dst.1, initial);
+        if let Some(mss) = self.link.path_mtus.mss(now, flow.dst.0) {
+            connection.handle_path_mss(now, mss);
+        }
         let id = self
             .sockets
             .insert(Socket::new(connection, flow, next_hop, User::Application));

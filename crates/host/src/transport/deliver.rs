@@ -147,7 +147,7 @@ impl Transport {
                 // That it is established is told here.
                 let connected = connection.poll_event();
                 debug_assert_eq!(connected, Some(tcp::Event::Connected));
-                let id = self.add_passive(listener, connection, parsed, next_hop);
+                let id = self.add_passive(now, listener, connection, parsed, next_hop);
                 self.connection_admitted(listener, id, None);
                 let info = FrameInfo::plain(segments, payload_len);
                 self.deliver(now, id, frame, parsed, info);
@@ -183,7 +183,7 @@ impl Transport {
         };
         match action {
             SynAction::Accept(connection) => {
-                self.add_passive(listener, connection, parsed, next_hop);
+                self.add_passive(now, listener, connection, parsed, next_hop);
             }
             SynAction::Reply(reply) => self.link.reply(frame, parsed, &reply, &mut self.device),
             SynAction::Drop => self.device.counters.tcp_listen_drops += 1,

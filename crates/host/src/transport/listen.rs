@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
 
 use nic::ring::accel::ListenRuleId;
 use tcp::{Connection, Cookies, ListenConfig};
@@ -94,12 +95,16 @@ impl Transport {
     /// Adds a connection that a peer has opened.
     pub fn add_passive(
         &mut self,
+        now: Instant,
         listener: ListenerId,
-        connection: Connection,
+        mut connection: Connection,
         parsed: &Parsed,
         next_hop: IpAddr,
     ) -> SocketId {
         let flow = parsed.flow.reversed();
+        if let Some(mss) = self.link.path_mtus.mss(now, flow.dst.0) {
+            connection.handle_path_mss(now, mss);
+        }
         let mut socket = Socket::new(connection, flow, next_hop, User::Listener(listener));
         socket.receive = ReceiveSide::Open;
         let most = self.device.queue_limits.window();

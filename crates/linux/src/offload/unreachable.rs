@@ -45,6 +45,7 @@ fn emit(
         dst,
         protocol,
         hop_limit: HOP_LIMIT,
+        ecn: wire::Ecn::NotEct,
     };
     let offset = packet::emit_ip_headers(buffer, from_mac, to_mac, &ip, len as u32);
     let (below, message) = buffer.split_at_mut(offset);

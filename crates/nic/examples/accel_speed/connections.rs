@@ -240,5 +240,6 @@ fn segment(client: u32, seq: u32, echo: u32, flags: Flags, ack: u32) -> Header {
             timestamps: Some(Timestamps { val: 0, echo }),
             ..Options::default()
         },
+        ecn: wire::Ecn::NotEct,
     }
 }

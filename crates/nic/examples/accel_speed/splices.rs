@@ -146,6 +146,7 @@ fn splice(n: u32, kind: Kind) -> Splice {
             recent: n,
             value: !n,
         }),
+        ecn: false,
     };
     Splice {
         splice: SpliceId(n),

@@ -213,6 +213,7 @@ impl Oven {
                 }),
                 sack: SackBlocks::EMPTY,
             },
+            ecn: wire::Ecn::NotEct,
         }
     }
 

@@ -235,7 +235,8 @@ fn cut(transmit: Transmit, bytes: u32) -> (Transmit, Option<Transmit>) {
     }
     let (mut first, mut rest) = (transmit, transmit);
     first.payload = bytes;
-    first.header.flags = Flags::ACK;
+    first.header.flags.remove(Flags::FIN | Flags::PSH);
+    rest.header.flags.remove(Flags::CWR);
     rest.payload -= bytes;
     rest.header.seq += bytes;
     (first, Some(rest))
@@ -249,7 +250,11 @@ fn rejoin(last: Transmit, rest: Option<Transmit>, from: SeqNum) -> Transmit {
     joined.payload -= sent;
     if let Some(rest) = rest {
         joined.payload += rest.payload;
-        joined.header.flags = rest.header.flags;
+        let reduced = match sent {
+            0 => Flags(last.header.flags.0 & Flags::CWR.0),
+            _ => Flags::NONE,
+        };
+        joined.header.flags = rest.header.flags | reduced;
     }
     joined
 }

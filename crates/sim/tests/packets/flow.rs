@@ -93,6 +93,7 @@ impl Flow {
             sack: blocks
                 .map(|(left, right)| (theirs(left), theirs(right)))
                 .collect(),
+            ecn: header.ecn,
             ..Segment::default()
         }
     }
@@ -125,6 +126,7 @@ impl Flow {
                 timestamps,
                 sack,
             },
+            ecn: segment.ecn,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use wire::Ecn;
 use wire::tcp::Flags;
 
 use super::text::{Words, number};
@@ -19,6 +20,8 @@ pub struct Segment {
     pub sack_permitted: bool,
     pub timestamps: Option<Stamps>,
     pub sack: Vec<(i64, i64)>,
+    /// What the IP header says of congestion.
+    pub ecn: Ecn,
     /// The peer's port, if it is not the usual one.
     pub port: Option<u16>,
     pub begins: Begins,
@@ -95,6 +98,7 @@ impl Segment {
             && given(self.scale.map(i64::from), came.scale.map(i64::from))
             && (!self.sack_permitted || came.sack_permitted)
             && self.sack == came.sack
+            && self.ecn == came.ecn
             && self.port == came.port
     }
 
@@ -108,6 +112,9 @@ impl Segment {
             "ts" => self.timestamps = Some(stamps(words.word("the timestamps")?)?),
             "sack" => self.sack = blocks(words.word("the blocks")?)?,
             "port" => self.port = Some(words.number("the port")?),
+            "ect0" => self.ecn = Ecn::Ect0,
+            "ect1" => self.ecn = Ecn::Ect1,
+            "ce" => self.ecn = Ecn::Ce,
             "anew" => self.begins = Begins::Anew,
             "isn" => {
                 self.begins = Begins::Anew;
@@ -186,6 +193,12 @@ impl fmt::Display for Segment {
         if let Some(Stamps { val, echo }) = self.timestamps {
             let part = |part: Option<i64>| part.map_or("*".to_owned(), |part| part.to_string());
             write!(f, " ts {}/{}", part(val), part(echo))?;
+        }
+        match self.ecn {
+            Ecn::NotEct => {}
+            Ecn::Ect0 => f.write_str(" ect0")?,
+            Ecn::Ect1 => f.write_str(" ect1")?,
+            Ecn::Ce => f.write_str(" ce")?,
         }
         for (nth, (left, right)) in self.sack.iter().enumerate() {
             let before = if nth == 0 { " sack " } else { "," };

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod changed_source;
+mod congestion;
 mod connections;
 mod handed_off;
 mod handoff;

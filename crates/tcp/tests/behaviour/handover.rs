@@ -28,6 +28,7 @@ fn ack() -> Header {
             }),
             ..Options::default()
         },
+        ecn: wire::Ecn::NotEct,
     }
 }
 

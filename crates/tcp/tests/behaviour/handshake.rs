@@ -351,16 +351,16 @@ fn after_lost_syns_the_start_is_cautious() {
     assert_eq!(info.cwnd, u32::from(info.snd_mss));
 }
 
-/// RFC 3168 §6.1.1: an offer of ECN is passed over, and its flags change nothing.
+/// RFC 3168 §6.1.1: who is asked for ECN agrees; its flags on data, and an urgent pointer, keep no payload from being taken.
 #[test]
-fn ecn_is_tolerated() {
+fn a_peer_that_asks_for_ecn_gets_it() {
     let syn = Header {
         flags: Flags::SYN | Flags::ECE | Flags::CWR,
         ..syn()
     };
     let (mut server, now) = accept(&syn);
     let syn_ack = server.poll_transmit(now).expect("a SYN-ACK").header;
-    assert_eq!(syn_ack.flags, Flags::SYN | Flags::ACK);
+    assert_eq!(syn_ack.flags, Flags::SYN | Flags::ACK | Flags::ECE);
     let data = Header {
         flags: Flags::ACK | Flags::ECE | Flags::CWR | Flags::URG,
         ..last_ack()

@@ -32,6 +32,7 @@ impl Packet {
             && a.ack == b.ack
             && a.window == b.window
             && a.options == b.options
+            && a.ecn == b.ecn
             && self.len() + next.len() < 65_000;
         if joins {
             self.header.flags = next.header.flags;

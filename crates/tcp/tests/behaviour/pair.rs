@@ -7,8 +7,8 @@ use tcp::{
     reset_for,
 };
 use testkit::link::{Faults, Link as Wire};
-use wire::SeqNum;
 use wire::tcp::{Flags, Header};
+use wire::{Ecn, SeqNum};
 
 pub use crate::link::Link;
 use crate::link::Packet;
@@ -228,6 +228,14 @@ impl Side {
             let last = offset + len == transmit.payload;
             let mut header = transmit.header;
             header.seq += offset;
+            if offset > 0 {
+                header.flags.remove(Flags::CWR);
+            }
+            let may_be_marked = header.ecn != Ecn::NotEct;
+            assert!(!may_be_marked || len > 0 && !transmit.retransmit);
+            if may_be_marked && header.seq.0.is_multiple_of(7) {
+                header.ecn = Ecn::Ce;
+            }
             if !last {
                 header.flags.remove(Flags::FIN | Flags::PSH);
             }
@@ -546,6 +554,10 @@ fn through_the_wire(header: &Header) -> Header {
     let len = header.emit(&mut buffer);
     let (parsed, parsed_len) = Header::parse(&buffer[..len]).expect("what we send parses");
     assert_eq!(len, parsed_len);
+    let parsed = Header {
+        ecn: header.ecn,
+        ..parsed
+    };
     assert_eq!(parsed, *header, "all options fit");
     parsed
 }

@@ -93,6 +93,7 @@ impl Peer {
                 timestamps: self.timestamps.map(|(val, echo)| Timestamps { val, echo }),
                 ..Options::default()
             },
+            ecn: wire::Ecn::NotEct,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tcp::{Algorithm, Config, State};
+use tcp::{Algorithm, Config, EcnMode, State};
 
 use crate::pair::{App, Link, Pair, Reader, Setup};
 
@@ -44,7 +44,7 @@ fn config() -> impl Strategy<Value = Config> {
     let switches = (any::<[bool; 6]>(), any::<bool>());
     (sizes, switches).prop_map(
         |((mss, rcv_buf, rcv_buf_max, tso_max, snd_buf), (on, delayed))| {
-            let [nagle, timestamps, sack, window_scale, cubic, _] = on;
+            let [nagle, timestamps, sack, window_scale, cubic, asks] = on;
             Config {
                 mss,
                 rcv_buf,
@@ -59,6 +59,10 @@ fn config() -> impl Strategy<Value = Config> {
                     Algorithm::Cubic
                 } else {
                     Algorithm::NewReno
+                },
+                ecn: match asks {
+                    true => EcnMode::Ask,
+                    false => EcnMode::Accept,
                 },
                 delayed_ack: delayed.then_some(Duration::from_millis(40)),
                 // TimerSnapshot for the worst of links.
@@ -155,6 +159,8 @@ fn clean_setup() -> impl Strategy<Value = Setup> {
                 rcv_buf: rcv_buf.max(2 * u32::from(config.mss)),
                 rcv_buf_max,
                 snd_buf: 16 << 20,
+                // Marks are a reason.
+                ecn: EcnMode::Off,
                 ..config
             },
         )

@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use crate::checksum::Sum;
+use crate::ecn::Ecn;
 use crate::ethernet::{self, EtherType, MacAddr};
 use crate::flow::FlowKey;
 use crate::ipv4::{self, protocol};
@@ -35,6 +36,7 @@ pub fn emit_tcp_headers(
         dst: flow.dst.0,
         protocol: protocol::TCP,
         hop_limit,
+        ecn: header.ecn,
     };
     let l4_len = header.len() as u32 + payload_len;
     let l4_offset = emit_ip_headers(buffer, eth_src, eth_dst, &ip, l4_len);
@@ -64,6 +66,7 @@ pub fn emit_checked_tcp_headers(
         dst: flow.dst.0,
         protocol: protocol::TCP,
         hop_limit,
+        ecn: header.ecn,
     };
     let l4_len = header.len() as u32 + payload_len;
     let l4_offset = emit_headers_below(buffer, macs[0], macs[1], &ip, l4_len, true);
@@ -89,6 +92,8 @@ pub struct IpFields {
     pub protocol: u8,
     /// TTL or hop limit.
     pub hop_limit: u8,
+    /// The low bits of the traffic class.
+    pub ecn: Ecn,
 }
 
 /// Writes Ethernet and IP headers at the front of `buffer`; gives their length.
@@ -127,7 +132,7 @@ fn emit_headers_below(
                 dst,
                 protocol: ip.protocol,
                 ttl: ip.hop_limit,
-                traffic_class: 0,
+                traffic_class: ip.ecn as u8,
                 identification: 0,
                 dont_fragment: true,
                 payload_len: l4_len.min(u32::from(ipv4::MAX_PAYLOAD_LEN)) as u16,
@@ -146,7 +151,7 @@ fn emit_headers_below(
                 dst,
                 next_header: ip.protocol,
                 hop_limit: ip.hop_limit,
-                traffic_class: 0,
+                traffic_class: ip.ecn as u8,
                 flow_label: 0,
                 payload_len: l4_len.min(u32::from(u16::MAX)) as u16,
             };

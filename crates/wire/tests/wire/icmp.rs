@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 use std::net::Ipv6Addr;
+use wire::Ecn;
 use wire::checksum::Sum;
 use wire::ethernet::MacAddr;
 use wire::icmp::ndp::{self, PrefixInformation, RouterAdvertisement};
@@ -195,7 +196,7 @@ proptest! {
 
     #[test]
     fn other_protocols_are_not_quoted_as_tcp(src in samples::ipv4(), dst in samples::ipv4(), protocol in 7u8..) {
-        let ip = IpFields { src: src.into(), dst: dst.into(), protocol, hop_limit: 1 };
+        let ip = IpFields { src: src.into(), dst: dst.into(), protocol, hop_limit: 1, ecn: Ecn::NotEct };
         let mut frame = [0; 100];
         let mac = MacAddr::ZERO;
         wire::packet::emit_ip_headers(&mut frame, mac, mac, &ip, 60);

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use wire::Ecn;
 use wire::checksum::Sum;
 use wire::ethernet::{self, EtherType, MacAddr};
 use wire::ipv4::{self, protocol};
@@ -103,6 +104,7 @@ fn each_kind_of_frame_is_told() {
             dst: flow.dst.0,
             protocol,
             hop_limit: 9,
+            ecn: Ecn::NotEct,
         };
         packet::emit_ip_headers(&mut bytes, SRC, DST, &ip, 60);
         packet::classify(&bytes)

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
+use wire::Ecn;
 use wire::FlowKey;
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
@@ -70,6 +71,7 @@ prop_compose! {
             flags: Flags(flags),
             window,
             options,
+            ecn: Ecn::NotEct,
         }
     }
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use wire::tcp::{self, Flags, Header, Options, SackBlocks, Timestamps};
-use wire::{ParseError, SeqNum};
+use wire::{Ecn, ParseError, SeqNum};
 
 use crate::samples;
 
@@ -26,6 +26,7 @@ fn a_syn_of_linux_is_read_and_written_byte_for_byte() {
             timestamps: Some(Timestamps { val: 9, echo: 0 }),
             sack: SackBlocks::EMPTY,
         },
+        ecn: Ecn::NotEct,
     };
     assert_eq!(header, expected);
     let mut emitted = [0xee; 40];

@@ -64,6 +64,7 @@ impl ConnectionOffload {
                 }),
                 ..Options::default()
             },
+            ecn: wire::Ecn::NotEct,
         };
         let mut config = self.transport.config.tcp.clone();
         config.mss = self.transport.link.interface.mss(!flow.is_ipv6());

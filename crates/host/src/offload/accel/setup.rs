@@ -149,7 +149,7 @@ impl ConnectionOffload {
         // That it is established is told here.
         let connected = connection.poll_event();
         debug_assert_eq!(connected, Some(tcp::Event::Connected));
-        let id = transport.add_passive(setup.listener, connection, parsed, setup.next_hop);
+        let id = transport.add_passive(now, setup.listener, connection, parsed, setup.next_hop);
         self.deliver(now, id, frame, parsed, info);
         Some(id)
     }

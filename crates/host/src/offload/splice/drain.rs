@@ -257,6 +257,7 @@ fn leg(flow: &FlowKey, hop: MacAddr, tcb: &Tcb) -> Leg {
         mss: tcb.mss - options,
         our_mss: tcb.adv_mss - options,
         sack: tcb.sack,
+        ecn: tcb.ecn.is_some(),
         timestamps: tcb.timestamps.map(|timestamps| TimestampState {
             recent: timestamps.recent,
             value: timestamps.val,

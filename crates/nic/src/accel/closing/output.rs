@@ -202,6 +202,7 @@ impl Entry {
             flags,
             window: self.rcv.window,
             options: self.options(now),
+            ecn: wire::Ecn::NotEct,
         }
     }
 

@@ -1,8 +1,8 @@
 //! What leaves for a peer.
 
-use wire::SeqNum;
 use wire::packet::{IpVersion, Parsed};
 use wire::tcp::{self, Flags};
+use wire::{Ecn, SeqNum};
 
 use super::half::Half;
 use super::pair::Pair;
@@ -19,10 +19,10 @@ use crate::ring::accel::Side;
 #[inline]
 pub(super) fn segment(pair: &Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>) {
     let (meta, parsed) = (segment.meta, segment.parsed);
-    if !leaves(env, segment) {
+    let (from, to) = pair.legs(side);
+    if !leaves(env, from, segment) {
         return;
     }
-    let (_, to) = pair.legs(side);
     let room = payload_room(to, parsed);
     let per_packet = match meta.gso_size {
         0 => parsed.payload_len,
@@ -71,7 +71,8 @@ pub(super) fn up_to(
     env: &mut AccelEnv<'_>,
     segment: &Segment<'_>,
 ) {
-    if !leaves(env, segment) {
+    let (from, to) = pair.legs(side);
+    if !leaves(env, from, segment) {
         return;
     }
     let parsed = segment.parsed;
@@ -80,7 +81,6 @@ pub(super) fn up_to(
         true => seq.distance_to(end).min(parsed.payload_len),
         false => 0,
     };
-    let (_, to) = pair.legs(side);
     cut(
         pair,
         side,
@@ -133,8 +133,11 @@ pub(super) fn open_windows(pair: &mut Pair, env: &mut AccelEnv<'_>) {
 }
 
 /// Whether a segment's hop limit lets it go on. A splice is a hop: without that, two functions could build a loop.
-fn leaves(env: &mut AccelEnv<'_>, segment: &Segment<'_>) -> bool {
-    let leaves = segment.parsed.hop_limit > 1;
+///
+/// A mark that the receiver would not heed becomes a loss, which its sender heeds (as RFC 6040 §4.2 has it).
+fn leaves(env: &mut AccelEnv<'_>, from: &Half, segment: &Segment<'_>) -> bool {
+    let is_unheeded = segment.parsed.tcp.ecn == Ecn::Ce && from.ecn_ends();
+    let leaves = segment.parsed.hop_limit > 1 && !is_unheeded;
     env.function.counters.accel_splice_dropped += u64::from(!leaves);
     leaves
 }

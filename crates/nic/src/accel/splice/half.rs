@@ -89,6 +89,7 @@ const FIN: u8 = 1;
 const V6: u8 = 2;
 const TIMESTAMPS: u8 = 4;
 const SACK: u8 = 8;
+const ECN_ENDS: u8 = 16;
 
 impl Half {
     pub(super) fn new(leg: &Leg, other: &Leg, mtu: u16, now: u32) -> Half {
@@ -136,7 +137,8 @@ impl Half {
             reach: reach_of(leg.our_window.clamp(u32::from(u16::MAX), LARGEST_WINDOW)),
             flags: flag(v6, V6)
                 | flag(timestamps.is_some(), TIMESTAMPS)
-                | flag(leg.sack && other.sack, SACK),
+                | flag(leg.sack && other.sack, SACK)
+                | flag(leg.ecn != other.ecn, ECN_ENDS),
             hop_limit: leg.hop_limit,
             counts: Counts {
                 laps: 0,
@@ -198,6 +200,11 @@ impl Half {
     /// Both connections take selective acknowledgements.
     pub(super) fn sack(&self) -> bool {
         self.has(SACK)
+    }
+
+    /// One of the connections alone has ECN: no packet goes on that says it may be marked, nor a mark that its receiver would not heed.
+    pub(super) fn ecn_ends(&self) -> bool {
+        self.has(ECN_ENDS)
     }
 
     /// Our latest TSval to the peer.

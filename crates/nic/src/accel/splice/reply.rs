@@ -52,6 +52,7 @@ pub(super) fn acknowledgement(pair: &Pair, side: Side, mac: MacAddr, out: &mut [
             }),
             ..Options::default()
         },
+        ecn: wire::Ecn::NotEct,
     };
     let len = packet::emit_tcp_headers(out, mac, half.hop, &flow, &header, 0, half.hop_limit);
     let l4 = l4_offset(half.is_ipv6());

@@ -14,7 +14,7 @@ use wire::checksum::Sum;
 use wire::ethernet::{self, EtherType, MacAddr};
 use wire::packet::{IpVersion, Parsed};
 use wire::tcp::{self, Flags};
-use wire::{SeqNum, ipv4, ipv6};
+use wire::{Ecn, SeqNum, ipv4, ipv6};
 
 use super::half::Half;
 use super::options::{Rewrite, add_to};
@@ -149,6 +149,9 @@ fn headers(pair: &Pair, side: Side, mac: MacAddr, incoming: &Incoming<'_>, out: 
     if !is_bare {
         strip_ip(ip, v6, tcp.len() + parsed.payload_len as usize);
     }
+    if from.ecn_ends() && parsed.tcp.ecn != Ecn::NotEct {
+        clear_ecn(ip, v6);
+    }
     let hop_limit = parsed.hop_limit.saturating_sub(1).min(to.hop_limit);
     if v6 {
         ip[7] = hop_limit;
@@ -206,6 +209,17 @@ fn strip_ip(ip: &mut [u8], v6: bool, len: usize) {
         ip[6] = ipv4::protocol::TCP;
     } else {
         ip[0] = 0x45;
+        ipv4::fill_checksum(ip);
+    }
+}
+
+/// What may be marked says so no more.
+#[cold]
+fn clear_ecn(ip: &mut [u8], v6: bool) {
+    if v6 {
+        ip[1] &= !(3 << 4);
+    } else {
+        ip[1] &= !3;
         ipv4::fill_checksum(ip);
     }
 }

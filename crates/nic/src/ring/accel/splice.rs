@@ -6,7 +6,8 @@ use wire::{FlowKey, SeqNum};
 use zerocopy::FromZeros;
 
 use super::super::layout::{
-    self, Head, LEG_SACK, LEG_TIMESTAMPS, RECV_WORDS, View, flags, next_hop, timestamp_fields,
+    self, Head, LEG_ECN, LEG_SACK, LEG_TIMESTAMPS, RECV_WORDS, View, flags, next_hop,
+    timestamp_fields,
 };
 use super::TimestampState;
 
@@ -87,6 +88,8 @@ pub struct Leg {
     pub sack: bool,
     /// Timestamps, when the connection has them.
     pub timestamps: Option<TimestampState>,
+    /// Explicit congestion notification is agreed on (RFC 3168).
+    pub ecn: bool,
 }
 
 const A_V6: u8 = layout::Splice::A_V6;
@@ -134,6 +137,7 @@ impl Leg {
             options: flags([
                 (self.sack, LEG_SACK),
                 (self.timestamps.is_some(), LEG_TIMESTAMPS),
+                (self.ecn, LEG_ECN),
             ]),
             hop_limit: self.hop_limit,
             hop: self.hop.0,
@@ -167,12 +171,13 @@ impl Leg {
             our_mss,
             sack: has(LEG_SACK),
             timestamps: has(LEG_TIMESTAMPS).then_some(timestamps),
+            ecn: has(LEG_ECN),
         };
         let right = slot.mss != 0
             && slot.hop_limit != 0
             && our_mss != 0
             && slot.peer_shift.max(slot.own_shift) <= MAX_WINDOW_SCALE
-            && slot.options & !(LEG_SACK | LEG_TIMESTAMPS) == 0;
+            && slot.options & !(LEG_SACK | LEG_TIMESTAMPS | LEG_ECN) == 0;
         right.then_some(leg)
     }
 }

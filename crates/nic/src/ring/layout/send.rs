@@ -59,7 +59,7 @@ layouts! {
         peer_shift: u8,
         /// shift of the windows that the host announces
         own_shift: u8,
-        /// 1 SACK, 2 timestamps
+        /// 1 SACK, 2 timestamps, 4 ECN
         options: u8,
         /// TTL or hop limit
         hop_limit: u8,
@@ -84,6 +84,7 @@ layouts! {
 /// Options of a [`Leg`].
 pub(in crate::ring) const LEG_SACK: u8 = 1;
 pub(in crate::ring) const LEG_TIMESTAMPS: u8 = 2;
+pub(in crate::ring) const LEG_ECN: u8 = 4;
 
 layouts! {
     /// A packet, or a TCP segment that is cut.

@@ -46,13 +46,13 @@ fn timestamps() -> impl Strategy<Value = Option<TimestampState>> {
 
 fn leg() -> impl Strategy<Value = Leg> {
     let numbers = (any::<[u32; 4]>(), 0u8..15, 0u8..15, 1u16.., 1u16..);
-    let rest = (1u8.., any::<bool>(), timestamps());
+    let rest = (1u8.., any::<[bool; 2]>(), timestamps());
     (flow(), hop(), numbers, rest).prop_map(
         |(
             flow,
             hop,
             (numbers, peer_shift, our_shift, mss, our_mss),
-            (hop_limit, sack, timestamps),
+            (hop_limit, [sack, ecn], timestamps),
         )| Leg {
             flow,
             hop,
@@ -67,6 +67,7 @@ fn leg() -> impl Strategy<Value = Leg> {
             our_mss,
             sack,
             timestamps,
+            ecn,
         },
     )
 }

@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use tcp::{Algorithm, Config, KeepAlive, MIN_MSS, State, Tcb, TcbTimestamps, TimerSnapshot};
+use tcp::{
+    Algorithm, Config, EcnMode, KeepAlive, MIN_MSS, State, Tcb, TcbEcn, TcbTimestamps,
+    TimerSnapshot,
+};
 use wire::SeqNum;
 use wire::tcp::MAX_WINDOW_SCALE;
 use zerocopy::little_endian::{U32, U64};
@@ -61,7 +64,10 @@ const NAGLE: u32 = 1 << 11;
 const DELAYED_ACK: u32 = 1 << 12;
 const KEEP_ALIVE: u32 = 1 << 13;
 const USER_TIMEOUT: u32 = 1 << 14;
-const ALL_FLAGS: u32 = (1 << 15) - 1;
+const ECN: u32 = 1 << 15;
+const ECN_ECHO: u32 = 1 << 16;
+const ECN_REDUCED: u32 = 1 << 17;
+const ALL_FLAGS: u32 = (1 << 18) - 1;
 
 impl TcbImage {
     /// Writes it.
@@ -174,6 +180,9 @@ impl TcbImage {
             (config.delayed_ack.is_some(), DELAYED_ACK),
             (config.keep_alive.is_some(), KEEP_ALIVE),
             (config.user_timeout.is_some(), USER_TIMEOUT),
+            (tcb.ecn.is_some(), ECN),
+            (tcb.ecn.is_some_and(|ecn| ecn.echo), ECN_ECHO),
+            (tcb.ecn.is_some_and(|ecn| ecn.reduced), ECN_REDUCED),
         ]
         .iter()
         .map(|(set, flag)| if *set { *flag } else { 0 })
@@ -191,7 +200,8 @@ impl TcbImage {
         }
         let flags = image.flags.get();
         let reserved = image._1.iter().fold(image._0, |set, byte| set | byte);
-        if flags & !ALL_FLAGS != 0 || reserved != 0 {
+        let is_ecn_told_of = flags & (ECN_ECHO | ECN_REDUCED) != 0;
+        if flags & !ALL_FLAGS != 0 || reserved != 0 || is_ecn_told_of && flags & ECN == 0 {
             return Err(TcbField::Flags);
         }
         let set = |flag: u32| flags & flag != 0;
@@ -241,6 +251,10 @@ fn read_tcb(image: &TcbBytes, set: impl Fn(u32) -> bool) -> Result<Tcb, TcbField
             recent_age: span(image.recent_age),
             val: image.value.get(),
         }),
+        ecn: set(ECN).then(|| TcbEcn {
+            echo: set(ECN_ECHO),
+            reduced: set(ECN_REDUCED),
+        }),
         rtt: set(RTT).then(|| (span(image.srtt), span(image.rttvar))),
         rto: span(image.rto),
         ssthresh: image.ssthresh.get(),
@@ -282,6 +296,9 @@ fn read_config(image: &TcbBytes, set: impl Fn(u32) -> bool, tcb: &Tcb) -> Result
         _ => (image.orphan_retries, spell(image.orphan_timeout_ms)),
     };
     Ok(Config {
+        // That is agreed on by now, and the host's business.
+        ecn: EcnMode::default(),
+        mtu_probing: false,
         mss: image.config_mss.get(),
         rcv_buf: image.rcv_buf.get(),
         rcv_buf_max: image.rcv_buf_max.get(),

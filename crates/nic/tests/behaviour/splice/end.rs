@@ -216,5 +216,6 @@ pub fn leg(end: &End, tcb: &Tcb) -> Leg {
             recent: timestamps.recent,
             value: timestamps.val,
         }),
+        ecn: false,
     }
 }

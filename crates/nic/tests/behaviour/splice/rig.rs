@@ -48,6 +48,7 @@ pub fn splice() -> Splice {
             recent: [100, 700][side],
             value: [900, 300][side],
         }),
+        ecn: false,
     };
     Splice {
         splice: SPLICE,

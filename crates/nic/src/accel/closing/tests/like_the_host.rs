@@ -103,6 +103,7 @@ fn both(rig: &mut Rig, timestamps: bool, peer_closed: bool, len: u32) -> Host {
             sack: SackBlocks::EMPTY,
             sack_permitted: false,
         },
+        ecn: wire::Ecn::NotEct,
     };
     connection.handle_segment(rig.now, &answer, 0, 1);
     connection.poll_transmit(rig.now).expect("an ACK");
@@ -220,8 +221,7 @@ proptest! {
                         echo: 0,
                     }),
                     ..Options::default()
-                },
-            };
+                }, ecn: wire::Ecn::NotEct, };
             let wanted = host.answer(rig.now, &header, segment.len);
             let frame = frame_of(&flow(1, false).reversed(), &header, &bytes(segment.len as usize));
             let mut said = Said {

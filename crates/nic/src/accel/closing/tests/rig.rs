@@ -248,6 +248,7 @@ impl Rig {
             dst: flow.src.0,
             protocol: if flow.is_ipv6() { 58 } else { 1 },
             hop_limit: 64,
+            ecn: wire::Ecn::NotEct,
         };
         let len = match (ip.src, ip.dst) {
             (IpAddr::V6(src), IpAddr::V6(dst)) => {

@@ -71,6 +71,7 @@ pub(super) fn numbered(n: u32) -> Splice {
         our_mss: 1428,
         sack: true,
         timestamps: None,
+        ecn: false,
     };
     Splice {
         splice: SpliceId(n * 7),

@@ -29,7 +29,7 @@ prop_compose! {
         numbers in any::<[u32; 2]>(),
         windows in [0u32..1 << 24, 0u32..1 << 24],
         shifts in [0u8..15, 0u8..15],
-        sack in any::<bool>(),
+        [sack, ecn] in any::<[bool; 2]>(),
         state in any::<[u32; 2]>(),
     ) -> Leg {
         Leg {
@@ -46,6 +46,7 @@ prop_compose! {
             our_mss: 1448,
             sack,
             timestamps: timestamps.then_some(TimestampState { recent: state[0], value: state[1] }),
+            ecn,
         }
     }
 }
@@ -141,6 +142,7 @@ impl Sample {
             flags: Flags(self.flags),
             window: self.window,
             options: Options::default(),
+            ecn: wire::Ecn::NotEct,
         };
         let after = (self.options.len() + self.payload.len()) as u32;
         let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN];

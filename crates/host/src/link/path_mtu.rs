@@ -1,0 +1,89 @@
+//! What paths take, by destination, as routers have told (RFC 1191 §6.3, RFC 8201 §5.2): the next connection to there knows it.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// How long what was told counts (RFC 1191 §6.3, RFC 8201 §4).
+const GOOD_FOR: Duration = Duration::from_secs(600);
+/// Destinations that are remembered; then the oldest goes.
+const MOST: usize = 256;
+
+/// Path MTUs that are less than the link's. Few paths have one, so they are in a list, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct PathMtus(VecDeque<Known>);
+
+#[derive(Debug)]
+struct Known {
+    destination: IpAddr,
+    /// Bytes of TCP payload and options.
+    mss: u16,
+    until: Instant,
+}
+
+impl PathMtus {
+    /// A router has told of a connection's path, which the connection believes.
+    pub fn note(&mut self, now: Instant, destination: IpAddr, mss: u16) {
+        self.forget(now);
+        self.0.retain(|known| known.destination != destination);
+        if self.0.len() == MOST {
+            self.0.pop_front();
+        }
+        let until = now + GOOD_FOR;
+        self.0.push_back(Known {
+            destination,
+            mss,
+            until,
+        });
+    }
+
+    /// Bytes of TCP payload and options that packets to there take, if that is less than the link takes.
+    pub fn mss(&mut self, now: Instant, destination: IpAddr) -> Option<u16> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.forget(now);
+        let mut all = self.0.iter();
+        let known = all.find(|known| known.destination == destination)?;
+        Some(known.mss)
+    }
+
+    fn forget(&mut self, now: Instant) {
+        while self.0.front().is_some_and(|known| known.until <= now) {
+            self.0.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn address(n: u32) -> IpAddr {
+        Ipv4Addr::from_bits(n).into()
+    }
+
+    #[test]
+    fn what_a_path_takes_counts_for_ten_minutes_since_it_was_told_last() {
+        let (mut mtus, now) = (PathMtus::default(), Instant::now());
+        mtus.note(now, address(1), 1000);
+        let later = now + GOOD_FOR / 2;
+        assert_eq!(mtus.mss(later, address(1)), Some(1000));
+        assert_eq!(mtus.mss(later, address(2)), None);
+        mtus.note(later, address(1), 500);
+        assert_eq!(mtus.mss(now + GOOD_FOR, address(1)), Some(500));
+        assert_eq!(mtus.mss(later + GOOD_FOR, address(1)), None);
+    }
+
+    #[test]
+    fn the_oldest_of_many_is_forgotten() {
+        let (mut mtus, now) = (PathMtus::default(), Instant::now());
+        for n in 0..=MOST as u32 {
+            mtus.note(now, address(n), 1000);
+        }
+        assert_eq!(mtus.mss(now, address(0)), None);
+        assert_eq!(mtus.mss(now, address(1)), Some(1000));
+    }
+}
