@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 set -uo pipefail
 
-scratch=$(mktemp -d -t longshore-interop.XXXXXX)
+scratch=$(mktemp -d -t longshore-interop.XXXXXX) || exit 1
 pids=()
 failures=0
 # How a script with failures ends; `run` repeats one that ends with $once_more.
@@ -13,9 +13,12 @@ leave() {
     [[ $failures -eq 0 ]] || ! guest_has_lost_its_network || exit_code=$once_more
     for pid in ${pids[@]+"${pids[@]}"}; do kill "$pid" 2>/dev/null; done
     for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null; done
-    # What is mounted below is somebody else's: it must be gone before anything is deleted.
-    awk -v below="$scratch/" 'index($5, below) == 1 { print $5 }' /proc/self/mountinfo | sort -r | xargs -r umount --lazy
-    if grep -q " $scratch/" /proc/self/mountinfo || [[ -n ${KEEP:-} ]]; then echo "# logs in $scratch"; else rm -rf "$scratch"; fi
+    # What is mounted below is somebody else's, and must not be deleted with it.
+    if grep -q " $scratch[/ ]" /proc/self/mountinfo || [[ -n ${KEEP:-} ]]; then
+        echo "# logs in $scratch"
+    else
+        rm -rf --one-file-system "$scratch"
+    fi
     [[ $failures -eq 0 ]] || exit "$exit_code"
     exit 0
 }

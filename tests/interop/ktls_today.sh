@@ -78,7 +78,7 @@ fi
 fetch() { # LOG VERSION OPTION…
     local log=$1 version=$2
     shift 2
-    there timeout 100 curl -sS --fail --cacert "$scratch/ca.pem" --tlsv"$version" --tls-max "$version" "$@" 2>"$scratch/$log"
+    there timeout "$((patience * 3))" curl -sS --fail --cacert "$scratch/ca.pem" --tlsv"$version" --tls-max "$version" "$@" 2>"$scratch/$log"
 }
 download() { fetch download.log "$@" -o "$scratch/got" "https://$linux4:8443/large"; }
 upload() { fetch upload.log "$@" -T "$scratch/root/upload" "https://$linux4:8443/put" >"$scratch/answer"; }

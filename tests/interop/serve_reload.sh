@@ -25,8 +25,9 @@ configure() { # LINE…
 }
 configure 'port = 443'
 
+# Without a terminal, in which SIGHUP would be its end.
 serve() { # OPTION…
-    start serve.log "$LONGSHORE" serve --config "$files/serve.toml" "${our_addresses[@]}" --control "$scratch/control" "$@"
+    start serve.log setsid "$LONGSHORE" serve --config "$files/serve.toml" "${our_addresses[@]}" --control "$scratch/control" "$@"
     serve=$started
     eventually listens "$ours4" 443 && eventually "$LONGSHORE" stat "$scratch/control"
 }
@@ -38,7 +39,7 @@ fi
 
 # presented NAME: the fingerprint of what a client is shown that asks for this name.
 presented() {
-    timeout 20 openssl s_client -connect "$ours4:443" -servername "$1" </dev/null 2>/dev/null | fingerprint
+    timeout "$patience" openssl s_client -connect "$ours4:443" -servername "$1" </dev/null 2>/dev/null | fingerprint
 }
 fingerprint() { openssl x509 -noout -fingerprint -sha256 2>/dev/null; }
 of() { fingerprint <"$files/live/$1.pem"; }
@@ -60,16 +61,17 @@ says() { # CASE COMMAND STATUS WORDS
 }
 
 # A client that is in the middle of a response keeps its connection; others come all the time.
-curl -s --insecure --limit-rate 1M --max-time 60 -o "$scratch/slow" --connect-to "first.test:443:$ours4:443" https://first.test/large &
+curl -s --insecure --limit-rate 1M --max-time "$patience" -o "$scratch/slow" --connect-to "first.test:443:$ours4:443" https://first.test/large &
 slow=$!
 (
     for _ in {1..40}; do
-        curl -s --insecure --max-time 20 -o /dev/null -w '%{http_code}\n' --connect-to "first.test:443:$ours4:443" https://first.test/large
+        curl -s --insecure --max-time "$patience" -o /dev/null -w '%{http_code}\n' --connect-to "first.test:443:$ours4:443" https://first.test/large
     done
 ) >"$scratch/codes" 2>&1 &
 clients=$!
 
 for _ in 1 2 3; do certificate second '*.second.test' && reload; done
+if kill -0 "$slow" 2>/dev/null; then under_way=yes; else under_way=; fi
 says 'longshore reload' reload 0 '^reloaded$'
 shows 'a renewed certificate is shown after longshore reload' www.second.test second
 certificate first first.test
@@ -79,9 +81,9 @@ if eventually is_shown; then ok 'a renewed certificate is shown after SIGHUP'; e
 
 before=$(presented first.test)
 cp "$files/archive/second.key" "$files/archive/first.key"
-says 'a key of another certificate is refused' reload 1 'not reloaded, all stays as it was: .*must belong together'
+says 'a key of another certificate is refused' reload 1 'not reloaded, all stays as it was: .*first.pem and .*first.key can.t be used; a certificate and its key must belong together'
 rm "$files/archive/first.key"
-says 'a missing key is refused' reload 1 'not reloaded, all stays as it was: .*first.key can.t be read; see --key'
+says 'a missing key is refused' reload 1 'not reloaded, all stays as it was: .*first.key can.t be read'
 if [[ -n $before && $(presented first.test) == "$before" ]]; then
     ok 'what was there stays'
 else
@@ -101,8 +103,17 @@ if [[ $(wc -l <"$scratch/codes") -eq 40 && $wrong -eq 0 ]]; then
 else
     not_ok 'no client notices' "$wrong of 40 requests failed: $(sort "$scratch/codes" | uniq -c | tr '\n' ' ')"
 fi
-wait "$slow"
-if cmp -s "$scratch/slow" "$scratch/root/large"; then ok 'a response that had begun is whole'; else not_ok 'a response that had begun is whole' 'the bytes differ'; fi
+status=0
+wait "$slow" || status=$?
+if [[ $status -ne 0 ]]; then
+    not_ok 'a response that had begun is whole' "curl exit $status"
+elif ! cmp -s "$scratch/slow" "$scratch/root/large"; then
+    not_ok 'a response that had begun is whole' 'the bytes differ'
+elif [[ -z $under_way ]]; then
+    skip 'a response that had begun is whole' 'it came before the reloads were done'
+else
+    ok 'a response that had begun is whole'
+fi
 stop "$serve"
 
 # Pre-shared keys.
@@ -115,13 +126,13 @@ if ! serve; then
     exit
 fi
 agrees() { # KEY
-    timeout 20 openssl s_client -connect "$ours4:443" -tls1_3 -psk_identity ours -psk "$1" -ciphersuites TLS_AES_128_GCM_SHA256 \
-        </dev/null 2>/dev/null | grep -q '^Reused, TLSv1.3\|Verification: OK\|PSK'
+    timeout "$patience" openssl s_client -connect "$ours4:443" -tls1_3 -psk_identity ours -psk "$1" \
+        -ciphersuites TLS_AES_128_GCM_SHA256 </dev/null >"$scratch/psk.log" 2>&1 && grep -q '^Reused, TLSv1.3' "$scratch/psk.log"
 }
 if agrees "$key"; then ok 'the pre-shared key is taken'; else not_ok 'the pre-shared key is taken' "$(last_words serve.log)"; fi
 psk "$other"
 says 'longshore reload of pre-shared keys' reload 0 '^reloaded$'
-if agrees "$other" && ! agrees "$key"; then ok 'the new pre-shared key is taken, the old one no more'; else
+if agrees "$other" && ! agrees "$key" && grep -q 'alert' "$scratch/psk.log"; then ok 'the new pre-shared key is taken, the old one no more'; else
     not_ok 'the new pre-shared key is taken, the old one no more' "$(last_words serve.log)"
 fi
 printf '%s\n' '[serve]' "root = \"$scratch/root\"" 'plain = true' >"$files/serve.toml"

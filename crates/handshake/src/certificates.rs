@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use rustls::SignatureScheme;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{Error, SignatureScheme};
+use thiserror::Error;
 use webpki::EndEntityCert;
 
 use crate::Certificate;
@@ -29,12 +30,28 @@ struct ByName {
     names: HashMap<String, Vec<usize>>,
 }
 
+/// A certificate that can't be used.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{error}")]
+pub struct Misfit {
+    /// Its place among those that were given.
+    pub place: usize,
+    /// It is damaged, or the key is not its own; or none was given.
+    pub error: rustls::Error,
+}
+
+impl From<Misfit> for rustls::Error {
+    fn from(misfit: Misfit) -> Self {
+        misfit.error
+    }
+}
+
 impl Certificates {
     /// Certificates to choose from.
     ///
     /// # Errors
     /// When there is none, one is damaged, or a key is not its certificate's.
-    pub fn new(certificates: Vec<Certificate>) -> Result<Arc<Self>, Error> {
+    pub fn new(certificates: Vec<Certificate>) -> Result<Arc<Self>, Misfit> {
         let by_name = ByName::new(certificates)?;
         Ok(Arc::new(Self(RwLock::new(Arc::new(by_name)))))
     }
@@ -43,7 +60,7 @@ impl Certificates {
     ///
     /// # Errors
     /// As [`new`](Self::new); those that were there stay.
-    pub fn replace(&self, certificates: Vec<Certificate>) -> Result<(), Error> {
+    pub fn replace(&self, certificates: Vec<Certificate>) -> Result<(), Misfit> {
         let by_name = Arc::new(ByName::new(certificates)?);
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = by_name;
         Ok(())
@@ -58,23 +75,30 @@ impl ResolvesServerCert for Certificates {
 }
 
 impl ByName {
-    fn new(certificates: Vec<Certificate>) -> Result<Self, Error> {
+    fn new(certificates: Vec<Certificate>) -> Result<Self, Misfit> {
         if certificates.is_empty() {
-            return Err(Error::NoCertificatesPresented);
+            let error = rustls::Error::NoCertificatesPresented;
+            return Err(Misfit { place: 0, error });
         }
-        let provider = default_provider();
         let mut by_name = Self::default();
-        for (at, Certificate { chain, key }) in certificates.into_iter().enumerate() {
-            let key = CertifiedKey::from_der(chain, key, &provider)?;
-            let certificate = EndEntityCert::try_from(key.end_entity_cert()?)
-                .map_err(|error| Error::General(format!("the certificate is damaged: {error}")))?;
-            for name in certificate.valid_dns_names() {
-                let places = by_name.names.entry(name.to_ascii_lowercase());
-                places.or_default().push(at);
-            }
-            by_name.keys.push(Arc::new(key));
+        for (place, certificate) in certificates.into_iter().enumerate() {
+            let added = by_name.add(certificate);
+            added.map_err(|error| Misfit { place, error })?;
         }
         Ok(by_name)
+    }
+
+    fn add(&mut self, Certificate { chain, key }: Certificate) -> Result<(), rustls::Error> {
+        let key = CertifiedKey::from_der(chain, key, &default_provider())?;
+        let damaged =
+            |error| rustls::Error::General(format!("the certificate is damaged: {error}"));
+        let certificate = EndEntityCert::try_from(key.end_entity_cert()?).map_err(damaged)?;
+        for name in certificate.valid_dns_names() {
+            let places = self.names.entry(name.to_ascii_lowercase());
+            places.or_default().push(self.keys.len());
+        }
+        self.keys.push(Arc::new(key));
+        Ok(())
     }
 
     fn find(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {

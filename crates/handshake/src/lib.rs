@@ -20,7 +20,7 @@ mod psk;
 mod trust_exactly;
 
 pub use certificate::{Certificate, CertificateError, chain_from_pem};
-pub use certificates::Certificates;
+pub use certificates::{Certificates, Misfit};
 pub use config::{Options, Trust, client_config, server_config, server_config_by_name};
 pub use handshake::{Established, Handshake, HandshakeError};
 pub use key_log::KeyLogSink;

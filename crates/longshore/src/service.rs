@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::attach::Attached;
-use crate::background::Readiness;
+use crate::background::{Readiness, announce};
 use crate::control::{self, Answer, Request};
 use crate::heap::HeapTrimmer;
 use crate::signals::{Signal, Signals};
@@ -126,10 +126,12 @@ fn reload(application: &mut impl Application, now: Instant, attached: &mut Attac
     match application.reload(now, attached) {
         Ok(restart) => {
             match restart.as_slice() {
-                [] => tracing::info!("reloaded"),
+                [] => announce(format_args!("reloaded")),
                 options => {
                     let options = options.join(", ");
-                    tracing::warn!("reloaded; changes of these options need a restart: {options}");
+                    announce(format_args!(
+                        "reloaded; changes of these options need a restart: {options}"
+                    ));
                 }
             }
             Answer::Reloaded { restart }

@@ -5,14 +5,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The end: SIGINT, SIGTERM, or a SIGHUP because the terminal is gone.
+    /// The end: SIGINT, SIGTERM, and SIGHUP where there is a terminal, which that tells the end of.
     End,
-    /// To read files again: any other SIGHUP.
+    /// To read files again: SIGHUP without a terminal, as services have it.
     Reload,
 }
 
@@ -20,8 +18,8 @@ pub enum Signal {
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
-    /// The terminal that the process was started from.
-    terminal: Option<File>,
+    /// The process was started from a terminal.
+    has_terminal: bool,
 }
 
 impl Signals {
@@ -44,8 +42,8 @@ impl Signals {
         }
         // SAFETY: a descriptor that was made just now and is owned by nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let terminal = File::open("/dev/tty").ok();
-        Ok(Signals { fd, terminal })
+        let has_terminal = File::open("/dev/tty").is_ok();
+        Ok(Signals { fd, has_terminal })
     }
 
     /// Whether one has come, for those that only know an end.
@@ -64,18 +62,8 @@ impl Signals {
         }
         // SAFETY: all of it was read.
         let number = unsafe { info.assume_init() }.ssi_signo;
-        let reloads = number == libc::SIGHUP as u32 && !self.is_terminal_gone();
+        let reloads = number == libc::SIGHUP as u32 && !self.has_terminal;
         Some(if reloads { Signal::Reload } else { Signal::End })
-    }
-
-    /// Whether there was a terminal, and is none any more.
-    fn is_terminal_gone(&self) -> bool {
-        self.terminal.as_ref().is_some_and(|terminal| {
-            let mut fds = [PollFd::new(terminal, PollFlags::empty())];
-            let at_once = Timespec::default();
-            let polled = poll(&mut fds, Some(&at_once));
-            polled.is_err() || fds[0].revents().contains(PollFlags::HUP)
-        })
     }
 }
 
@@ -98,49 +86,16 @@ fn is_ignored(signal: libc::c_int) -> bool {
 mod tests {
     use super::*;
 
-    /// A signalfd's end that nothing comes to, with this terminal.
-    fn with_terminal(terminal: Option<File>) -> Signals {
-        let fd = File::open("/dev/null").unwrap().into();
-        Signals { fd, terminal }
-    }
-
     #[test]
-    fn a_terminal_that_is_gone_is_told_from_one_that_is_there_and_from_none() {
-        assert!(!with_terminal(None).is_terminal_gone());
-        let (mut controller, mut terminal) = (-1, -1);
-        let nothing = std::ptr::null_mut();
-        // SAFETY: it fills both descriptors, which nothing else owns, and reads nothing.
-        let (controller, terminal) = unsafe {
-            let made = libc::openpty(
-                &mut controller,
-                &mut terminal,
-                nothing,
-                nothing.cast(),
-                nothing.cast(),
-            );
-            assert_eq!(made, 0, "{}", io::Error::last_os_error());
-            (
-                OwnedFd::from_raw_fd(controller),
-                OwnedFd::from_raw_fd(terminal),
-            )
-        };
-        let signals = with_terminal(Some(terminal.into()));
-        assert!(!signals.is_terminal_gone());
-        drop(controller);
-        assert!(signals.is_terminal_gone());
-    }
-
-    #[test]
-    fn a_hangup_by_a_process_asks_for_a_reload_and_the_others_for_the_end() {
-        let signals = Signals {
-            terminal: None,
-            ..Signals::block().unwrap()
-        };
-        for (number, meaning) in [
-            (libc::SIGHUP, Signal::Reload),
-            (libc::SIGTERM, Signal::End),
-            (libc::SIGINT, Signal::End),
+    fn a_hangup_asks_for_a_reload_where_there_is_no_terminal() {
+        let mut signals = Signals::block().unwrap();
+        for (number, has_terminal, meaning) in [
+            (libc::SIGHUP, false, Signal::Reload),
+            (libc::SIGHUP, true, Signal::End),
+            (libc::SIGTERM, false, Signal::End),
+            (libc::SIGINT, false, Signal::End),
         ] {
+            signals.has_terminal = has_terminal;
             // SAFETY: a signal to this thread, which has it blocked.
             unsafe { libc::pthread_kill(libc::pthread_self(), number) };
             assert_eq!(signals.next(), Some(meaning), "{number}");

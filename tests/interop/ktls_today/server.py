@@ -52,6 +52,13 @@ def serve_all(listener, context, directory, handle):
         handle(connection, context, directory)
 
 
+def serve_or_give_up(*arguments):
+    try:
+        serve(*arguments)
+    except OSError:
+        pass  # A client that went during its handshake.
+
+
 def in_a_thread(*arguments):
     threading.Thread(target=serve, args=arguments, daemon=True).start()
 
@@ -79,7 +86,7 @@ def main(mode, address, port, certificate, key, directory):
         for _ in range(3):
             child = os.fork()
             if child == 0:
-                serve_all(listener, context, directory, serve)
+                serve_all(listener, context, directory, serve_or_give_up)
             children.append(child)
         try:
             signal.pause()

@@ -55,7 +55,8 @@ fn certificates_that_do_not_fit_leave_those_that_were_there() {
     let mut wrong = certificates(&[&["b.example"], &["c.example"]]);
     let other = wrong.pop().unwrap();
     wrong[0].key = other.key;
-    assert!(held.replace(wrong).is_err());
+    wrong.insert(0, certificates(&[&["a.example"]]).remove(0));
+    assert_eq!(held.replace(wrong).unwrap_err().place, 1);
     assert!(held.replace(Vec::new()).is_err());
     assert!(Arc::ptr_eq(&before, &held.0.read().unwrap()));
     held.replace(certificates(&[&["b.example"]])).unwrap();

@@ -132,6 +132,7 @@ impl<'a> Run<'a> {
 
     fn walk(&mut self, mut len: usize, mut each: impl FnMut(usize, usize, usize) -> bool) {
         while len > 0 {
+            assert!(self.segment < self.segments.len(), "it holds them");
             let bytes = len.min(self.front.len());
             self.walked.shares_last |= each(self.segment, self.offset, bytes);
             len -= bytes;

@@ -1,6 +1,7 @@
 //! Controller Reset: CC.EN from 1 to 0.
 
 use l5p::nvme::target::CloseReason;
+use wire::nvme::Nqn;
 use wire::nvme::command::{
     Admin, Blocks, ConnectData, ControllerStatus, EventMask, Fabrics, Feature, Io, Property, Status,
 };
@@ -95,4 +96,40 @@ fn a_controller_is_ready_until_stores_have_done_what_a_reset_has_left_to_them() 
     assert!(!status(&mut rig, admin).ready());
     rig.enable(admin, true);
     rig.io_queue(controller, 1, 0);
+}
+
+/// A host may close its queues before it clears CC.EN.
+#[test]
+fn stores_for_a_queue_that_the_host_has_closed_are_waited_for_too() {
+    let mut rig = Rig::new();
+    let (admin, controller) = rig.admin(subsystem(), 0);
+    let io = rig.io_queue(controller, 1, 0);
+    rig.at_once = false;
+    let blocks = Blocks { start: 0, count: 1 };
+    let write = Io::Write { blocks, fua: false }.entry(5, 1);
+    rig.command(io, write.with_data(in_capsule(512)), &pattern(BLOCK, 3));
+    rig.target.handle_closed(io);
+    rig.enable(admin, false);
+    assert!(status(&mut rig, admin).ready(), "not idle yet");
+    let asked = rig.asked.remove(0);
+    rig.store(asked);
+    assert!(!status(&mut rig, admin).ready());
+}
+
+#[test]
+fn a_reset_gives_a_discovery_controller_no_io_queues() {
+    let mut rig = Rig::new();
+    let (admin, controller) = rig.admin(Nqn::DISCOVERY, 0);
+    rig.enable(admin, false);
+    rig.enable(admin, true);
+    let id = rig.open(0);
+    let data = ConnectData {
+        controller,
+        ..connect_data(Nqn::DISCOVERY)
+    };
+    assert!(
+        !rig.connect_as(id, data, 1, 32, 0)
+            .status
+            .is(Status::SUCCESS)
+    );
 }

@@ -43,7 +43,7 @@ use crate::attach::{Attached, attach};
 use crate::control::{Answer, Request, Server as ControlServer, ask};
 use crate::sandbox::Files;
 use crate::service::{Application, Ended, Service};
-use crate::signals::Signals;
+use crate::signals::{Signal, Signals};
 use config::Config;
 use options::{Command, Run, Target};
 
@@ -98,7 +98,8 @@ fn balance(run: &Run) -> Result<()> {
         balancer.set_access_log(log);
     }
     run.account.enter(Files {
-        read: &[],
+        read: None,
+        read_again: &[],
         remove: control.as_ref().map(ControlServer::directory),
     })?;
     readiness.tell()?;
@@ -145,7 +146,8 @@ fn finish(balancer: &Balancer, attached: &mut Attached, signals: &Signals) -> Re
         let now = Instant::now();
         let progress = attached.runtime.poll(now)?;
         let is_late = balancer.ends().is_none_or(|ends| ends <= now);
-        if is_late || signals.received() || attached.runtime.has_finished_teardowns()? {
+        let is_told = signals.next() == Some(Signal::End);
+        if is_late || is_told || attached.runtime.has_finished_teardowns()? {
             return Ok(());
         }
         if !progress {

@@ -15,7 +15,9 @@ const VERSION: ABI = ABI::V6;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Files<'a> {
     /// To read files from.
-    pub read: &'a [BorrowedFd<'a>],
+    pub read: Option<BorrowedFd<'a>>,
+    /// To read files again from whose names are known.
+    pub read_again: &'a [BorrowedFd<'a>],
     /// To remove files from.
     pub remove: Option<BorrowedFd<'a>>,
 }
@@ -25,10 +27,12 @@ pub struct Files<'a> {
 /// # Errors
 /// When the kernel refuses.
 pub(super) fn confine(files: Files<'_>) -> Result<()> {
-    let read = files.read.iter().map(|directory| {
+    let read = files.read.map(|directory| {
         let access = AccessFs::ReadFile | AccessFs::ReadDir;
-        (*directory, access)
+        (directory, access)
     });
+    let again = files.read_again.iter();
+    let again = again.map(|directory| (*directory, BitFlags::from(AccessFs::ReadFile)));
     let remove = files
         .remove
         .map(|directory| (directory, BitFlags::from(AccessFs::RemoveFile)));
@@ -38,7 +42,7 @@ pub(super) fn confine(files: Files<'_>) -> Result<()> {
         .and_then(|rules| rules.scope(Scope::from_all(VERSION)))
         .and_then(Ruleset::create)
         .context(failed)?;
-    for (directory, access) in read.chain(remove) {
+    for (directory, access) in read.into_iter().chain(again).chain(remove) {
         rules = rules
             .add_rule(PathBeneath::new(directory, access))
             .context(failed)?;

@@ -194,7 +194,8 @@ fn a_server_reads_what_it_serves_and_changes_nothing() {
     let at = path.clone();
     Child::run(move || {
         let files = Files {
-            read: &[root.as_fd()],
+            read: Some(root.as_fd()),
+            read_again: &[],
             remove: None,
         };
         enter_with_files(Profile::Server, None, files).unwrap();

@@ -14,6 +14,7 @@ pub use counters::ServeCounters;
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -34,7 +35,7 @@ use crate::store::Store;
 pub use options::{EXAMPLES, Options};
 
 use files::FileSource;
-use secrets::{Secrets, directories};
+use secrets::{Secrets, directories, expect_regular};
 use server::{Rules, Server};
 
 /// How often sessions are looked at for those that take too long.
@@ -54,6 +55,7 @@ pub fn run(options: &Options) -> Result<()> {
         )
     })?;
     let secrets = Secrets::read(options)?;
+    let read_again = directories(files_read_again(options))?;
     let file = options.patterns.as_deref();
     let rule = file
         .map(|file| Rule::read(file, options.match_action))
@@ -87,13 +89,10 @@ pub fn run(options: &Options) -> Result<()> {
     stack.set_user_timeout(send_timeout(options));
     listen(&mut server, &mut attached, &options.wire, port)?;
     announce(options, &attached, port);
-    let files = [options.config.path(), options.psk.as_ref()];
-    let files = files.into_iter().flatten();
-    let read_again = directories(files.chain(&options.cert).chain(&options.key))?;
-    let mut read = vec![server.directory()];
-    read.extend(read_again.iter().map(AsFd::as_fd));
+    let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();
     options.account.enter(Files {
-        read: &read,
+        read: Some(server.directory()),
+        read_again: &read_again,
         remove: control.as_ref().map(control::Server::directory),
     })?;
     readiness.tell()?;
@@ -106,6 +105,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut serving = Serving {
         server,
         secrets,
+        config: options.config.path().cloned(),
         swept,
     };
     service.run(&mut serving, &mut attached)?;
@@ -122,6 +122,8 @@ const RELOADED: [&str; 5] = ["--cert", "--key", "--psk", "--min-rate", "--send-t
 struct Serving {
     server: Server,
     secrets: Secrets,
+    /// The file of its options.
+    config: Option<PathBuf>,
     swept: Instant,
 }
 
@@ -147,10 +149,14 @@ impl Application for Serving {
     }
 
     fn reload(&mut self, _now: Instant, attached: &mut Attached) -> Result<Vec<String>> {
+        if let Some(file) = &self.config {
+            expect_regular(file)?;
+        }
         let (cli, mut changed) = config::read_again().map_err(|error| anyhow!("{error}"))?;
         let Command::Serve(options) = cli.command else {
             bail!("the command line is no longer that of a server");
         };
+        files_read_again(&options).try_for_each(|file| expect_regular(file))?;
         self.secrets.reload(&options)?;
         self.server.set_min_rate(min_rate(&options));
         attached
@@ -160,6 +166,13 @@ impl Application for Serving {
         changed.retain(|option| !RELOADED.contains(&option.as_str()));
         Ok(changed)
     }
+}
+
+/// The files that a reload reads.
+fn files_read_again(options: &Options) -> impl Iterator<Item = &PathBuf> {
+    let one = [options.config.path(), options.psk.as_ref()];
+    let one = one.into_iter().flatten();
+    one.chain(&options.cert).chain(&options.key)
 }
 
 fn min_rate(options: &Options) -> MinRate {

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use handshake::{
-    Certificate, Certificates, KeyLogSink, Options as TlsOptions, server_config_by_name,
+    Certificate, Certificates, KeyLogSink, Misfit, Options as TlsOptions, server_config_by_name,
 };
 use host::TlsRole;
 use rustix::fs::{Mode, OFlags};
@@ -16,14 +16,12 @@ use super::options::Options;
 use crate::psk_file::{self, PskFile};
 use crate::secret_file;
 
-/// How certificates that do not fit are told.
-const MISFIT: &str = "the certificate can't be used; --cert and --key must belong together";
-
 /// What it has.
 pub(super) enum Secrets {
     /// Nothing: plain HTTP.
     None,
-    /// Certificates, from files or made for itself.
+    /// A certificate that it has made for itself.
+    SelfSigned(Arc<Certificates>),
     Certificates(Arc<Certificates>),
     PreShared(Arc<RwLock<PskFile>>),
 }
@@ -41,12 +39,15 @@ impl Secrets {
             let keys = RwLock::new(PskFile::read(path)?);
             return Ok(Self::PreShared(Arc::new(keys)));
         }
-        let certificates = match options.cert.is_empty() {
-            true => vec![self_signed(options)?],
-            false => certificates(options)?,
-        };
-        let certificates = Certificates::new(certificates).context(MISFIT)?;
-        Ok(Self::Certificates(certificates))
+        if options.cert.is_empty() {
+            let made =
+                Certificates::new(vec![self_signed(options)?]).map_err(|misfit| misfit.error)?;
+            return Ok(Self::SelfSigned(made));
+        }
+        let certificates = Certificates::new(certificates(options)?);
+        Ok(Self::Certificates(
+            certificates.map_err(|error| misfit(options, error))?,
+        ))
     }
 
     /// The server's part in handshakes.
@@ -60,7 +61,7 @@ impl Secrets {
                 let config = psk_file::server(Arc::clone(keys), key_log)?;
                 Some(TlsRole::PskServer { config })
             }
-            Self::Certificates(certificates) => {
+            Self::SelfSigned(certificates) | Self::Certificates(certificates) => {
                 let options = TlsOptions {
                     key_log,
                     alpn: vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
@@ -77,31 +78,57 @@ impl Secrets {
     /// # Errors
     /// As [`read`](Self::read); then all stays as it was.
     pub(super) fn reload(&self, options: &Options) -> Result<()> {
-        match (self, &options.psk) {
-            (Self::Certificates(held), None) if !options.cert.is_empty() => {
-                held.replace(certificates(options)?).context(MISFIT)
+        match self {
+            Self::Certificates(held) if !options.cert.is_empty() => {
+                let replaced = held.replace(certificates(options)?);
+                replaced.map_err(|error| misfit(options, error))
             }
-            (Self::PreShared(held), Some(path)) => {
+            Self::PreShared(held) if options.psk.is_some() => {
+                let path = options.psk.as_deref().unwrap_or(Path::new(""));
                 let keys = PskFile::read(path)?;
                 *held.write().unwrap_or_else(PoisonError::into_inner) = keys;
                 Ok(())
             }
-            // A certificate that it has made itself is as good as a new one.
-            (Self::Certificates(_), None) | (Self::None, None) => Ok(()),
-            _ => {
-                bail!("certificates and pre-shared keys take each other's place only at a restart")
-            }
+            Self::None if options.plain => Ok(()),
+            Self::SelfSigned(_) if options.cert.is_empty() && options.psk.is_none() => Ok(()),
+            _ => bail!(
+                "files of certificates, files of pre-shared keys, a certificate of its own and plain HTTP take each other's place only at a restart"
+            ),
         }
     }
 }
 
-/// The directories that [`reload`](Secrets::reload) reads from, and that the files which their links lead to are in.
+/// That certificates and keys do not fit.
+fn misfit(options: &Options, Misfit { place, error }: Misfit) -> anyhow::Error {
+    let (cert, key) = (&options.cert[place], &options.key[place]);
+    let (cert, key) = (cert.display(), key.display());
+    anyhow::Error::new(error).context(format!(
+        "{cert} and {key} can't be used; a certificate and its key must belong together"
+    ))
+}
+
+/// That reading a file comes to an end.
+///
+/// # Errors
+/// It is not there, or something else, such as a pipe.
+pub(super) fn expect_regular(file: &Path) -> Result<()> {
+    let metadata = std::fs::metadata(file);
+    let metadata = metadata.with_context(|| format!("{} can't be read", file.display()))?;
+    ensure!(metadata.is_file(), "{} is no regular file", file.display());
+    Ok(())
+}
+
+/// The directories that [`reload`](Secrets::reload) reads from, and that the files which their links lead to are in. What is no file,
+/// such as a pipe, is not read again.
 ///
 /// # Errors
 /// One can't be opened.
 pub(super) fn directories<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>> {
     let mut directories = BTreeSet::new();
     for file in files {
+        if expect_regular(file).is_err() {
+            continue;
+        }
         let path = std::path::absolute(file)?;
         let target = path.canonicalize();
         let target = target.with_context(|| format!("{} can't be read", file.display()))?;

@@ -134,8 +134,8 @@ impl Controller {
     }
 
     /// As it was when it was made, but for CC and for errors, of which the log keeps what there was. `leaving`: its queues.
-    pub(super) fn reset(&mut self, io_queues: u16, leaving: Vec<ConnectionId>) {
-        self.queues = vec![None; usize::from(io_queues)];
+    pub(super) fn reset(&mut self, leaving: Vec<ConnectionId>) {
+        self.queues.fill(None);
         self.leaving.extend(leaving);
         self.write_cache = true;
         self.features = Features::default();

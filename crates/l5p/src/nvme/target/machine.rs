@@ -425,6 +425,9 @@ impl Target {
                 let controller = self.controller_mut(controller);
                 if let Some(controller) = controller {
                     controller.queues[usize::from(queue) - 1] = None;
+                    if at_store > 0 {
+                        controller.leaving.push(id);
+                    }
                 }
             }
             _ => {}

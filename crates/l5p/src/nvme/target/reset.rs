@@ -18,12 +18,11 @@ impl Target {
         for &queue in &queues {
             self.close(queue, CloseReason::ControllerReset);
         }
-        let io_queues = self.config.limits.io_queues;
         let controller = self.controller_mut(id).expect("its queue is open");
-        controller.reset(io_queues, queues);
+        controller.reset(queues);
     }
 
-    /// Whether stores still work on commands of queues that a reset has deleted. The controller is not idle before, which CSTS.RDY tells.
+    /// Whether stores still work on commands of queues that a reset has deleted, or that the host has closed before. The controller is not idle before, which CSTS.RDY tells.
     pub(super) fn is_resetting(&mut self, id: ControllerRef) -> bool {
         let (controllers, connections) = (&mut self.controllers, &self.connections);
         let controller = controllers.get_mut(id.index, id.generation);

@@ -79,7 +79,8 @@ pub fn run(options: &Target) -> Result<()> {
         }
     }
     options.account.enter(Files {
-        read: &[],
+        read: None,
+        read_again: &[],
         remove: control.as_ref().map(control::Server::directory),
     })?;
     crate::background::announce(format_args!("{}", announcement.trim_end()));
