@@ -141,6 +141,8 @@ impl Connection {
         }
         // Slow start goes on after a timeout; in and just after fast recovery the window stays.
         match (before, self.recovery.phase) {
+            // RFC 5682 §3.1: two new segments, and no more.
+            _ if self.recovery.frto == Frto::Probing => 0,
             (_, Phase::Recovery) | (Phase::Recovery, Phase::Open) => 0,
             (_, Phase::Loss) | (Phase::Open, Phase::Open) => u32::MAX,
             (Phase::Loss, Phase::Open) if was_undone => 0,

@@ -13,6 +13,8 @@ const ORPHAN_STALLED: Duration = Duration::from_secs(3);
 const ORPHAN_STALLED_SHORT: Duration = Duration::from_millis(250);
 /// The same for a connection that an application has.
 const STALLED: Duration = Duration::from_secs(5);
+/// Bytes: who has taken fewer has taken nearly nothing.
+const NEARLY_NOTHING: u32 = 4096;
 
 /// A connection that may be given up. The greater one goes first: orphans before others; of these, those that may be reset for their memory; of these,
 /// those whose peers would take longest, at the rate of late, for what they hold.
@@ -57,9 +59,11 @@ impl Candidate {
         })
     }
 
-    /// How long its peer would take for what it holds, in milliseconds. One that has taken nothing may take a byte at any time.
+    /// How long its peer would take for what it holds, in milliseconds. A byte now and then is no better than nothing: the path of an honest
+    /// peer may have been down.
     fn millis_to_go(&self) -> u128 {
-        u128::from(self.held) * self.stalled.as_millis() / u128::from(self.taken.max(1))
+        u128::from(self.held) * self.stalled.as_millis()
+            / u128::from(self.taken.max(NEARLY_NOTHING))
     }
 
     fn rank(&self) -> impl Ord {
@@ -128,9 +132,14 @@ mod tests {
 
     #[test]
     fn who_takes_some_goes_after_who_takes_less() {
-        assert!(candidate(16 << 10, 0, 6) > candidate(64 << 10, 600, 6));
-        assert!(candidate(64 << 10, 600, 6) > candidate(64 << 10, 1200, 6));
-        assert!(candidate(64 << 10, 600, 6) > candidate(16 << 10, 600, 6));
+        assert!(candidate(128 << 10, 0, 6) > candidate(1 << 20, 60_000, 6));
+        assert!(candidate(1 << 20, 30_000, 6) > candidate(1 << 20, 60_000, 6));
+        assert!(candidate(1 << 20, 60_000, 6) > candidate(512 << 10, 60_000, 6));
+    }
+
+    #[test]
+    fn a_byte_now_and_then_is_no_better_than_nothing() {
+        assert!(candidate(16 << 10, 1000, 30) > candidate(64 << 10, 0, 6));
     }
 
     #[test]
