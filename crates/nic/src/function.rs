@@ -216,7 +216,8 @@ impl Queue {
     }
 }
 
-/// Descriptors of a send ring that have unmapped buffers, while something placed in these is still in the queue of NIC packets.
+/// Descriptors of a send ring that have destroyed contexts or unmapped buffers, while the queue of NIC packets still has what names these: the
+/// host may not take them for done before.
 #[derive(Debug, Default)]
 pub(crate) struct Unshown {
     /// The first one, and the epoch to be passed.
@@ -226,7 +227,7 @@ pub(crate) struct Unshown {
 }
 
 impl Unshown {
-    /// Holds back the descriptor at `index` until all that was placed up to now has left the queue.
+    /// Holds back the descriptor at `index` until all that names a context or was placed up to now has left the queue.
     pub(crate) fn hold(&mut self, index: u64, nic_packets: &mut RxQueue) {
         let Some(epoch) = nic_packets.end_epoch() else {
             return;

@@ -57,12 +57,12 @@ impl RxQueue {
         }
     }
 
-    /// The epoch of all that was placed and is in the queue now, which ends with that; `None` when there is nothing.
+    /// The epoch of all that names a context or was placed and is in the queue now, which ends with that; `None` when there is nothing.
     pub(crate) fn end_epoch(&mut self) -> Option<u64> {
         self.epochs.end()
     }
 
-    /// Whether all that was placed up to the end of this epoch has left the queue.
+    /// Whether all that names a context or was placed, up to the end of this epoch, has left the queue.
     pub(crate) fn has_passed(&self, epoch: u64) -> bool {
         self.epochs.has_passed(epoch)
     }
@@ -200,10 +200,11 @@ impl RxQueue {
         {
             return false;
         }
-        self.append(connection, Item::Packet(packet));
+        let entered = packet.context().map(|_| self.epochs.enter());
+        self.append(connection, Item::Packet(packet, entered));
         for part in placed.take(slots as usize - 1) {
-            let epoch = self.epochs.enter();
-            self.append(connection, Item::Placed(part, epoch));
+            let entered = self.epochs.enter();
+            self.append(connection, Item::Placed(part, entered));
         }
         self.packets += 1;
         let list = &mut self.lists[connection as usize];
@@ -239,7 +240,7 @@ impl RxQueue {
     pub(crate) fn front(&self, connection: u32) -> Option<&NicPacket> {
         let list = self.lists.get(connection as usize)?;
         match &self.slots.get(list.first as usize)?.item {
-            Item::Packet(packet) => Some(packet),
+            Item::Packet(packet, _) => Some(packet),
             _ => None,
         }
     }
@@ -251,19 +252,25 @@ impl RxQueue {
         connection: u32,
         mut placed: impl FnMut(Placed),
     ) -> Option<NicPacket> {
-        let packet = *self.front(connection)?;
+        let list = self.lists.get(connection as usize)?;
+        let Item::Packet(packet, entered) = self.slots.get(list.first as usize)?.item else {
+            return None;
+        };
+        if let Some(entered) = entered {
+            self.epochs.leave(entered);
+        }
         self.drop_first(connection);
         for _ in 0..packet.placed() {
             let at = self.lists[connection as usize].first;
             let Some(Slot {
-                item: Item::Placed(part, epoch),
+                item: Item::Placed(part, entered),
                 ..
             }) = self.slots.get(at as usize).copied()
             else {
                 break;
             };
             placed(part);
-            self.epochs.leave(epoch);
+            self.epochs.leave(entered);
             self.drop_first(connection);
         }
         self.packets -= 1;

@@ -152,6 +152,17 @@ impl<'a> Host<'a> {
         completions.is_empty()
     }
 
+    /// Shows the host all that has come for a context, which is destroyed.
+    pub(crate) fn show_all(&mut self, context: ContextId) {
+        for at in 0..SESSIONS {
+            let session = self.queue.receive.sessions.get(at);
+            if session.is_some_and(|session| session.context == Some(context)) {
+                self.end_session(at);
+            }
+        }
+        self.queue.rings.recv.publish();
+    }
+
     /// Shows the host all that was placed for a context.
     pub(crate) fn show_placed(&mut self, context: ContextId) {
         let placed = self.queue.receive.sessions.have_placed();

@@ -164,7 +164,11 @@ pub(crate) fn destroyed(
             .l5
             .count(*innermost, Event::RxBuffersUnmapped, mapped as u64);
     }
-    show_placed(function, context.id);
+    for queue in 0..function.queues.len() {
+        if let Some(mut host) = Host::of(function, queue) {
+            host.show_all(context.id);
+        }
+    }
 }
 
 fn show_placed(function: &mut Function, context: ContextId) {

@@ -1,5 +1,6 @@
 //! The lists of packets by connection, and the round of connections.
 
+use super::epochs::Entered;
 use super::packet::NicPacket;
 use crate::context::receive::placing::Placed;
 
@@ -17,9 +18,10 @@ pub(super) struct Slot {
 #[allow(clippy::large_enum_variant)] // they are there to hold packets
 pub(super) enum Item {
     Free,
-    Packet(NicPacket),
+    /// A packet, and its epoch if it names a context.
+    Packet(NicPacket, Option<Entered>),
     /// A part of the packet before it, and its epoch.
-    Placed(Placed, u64),
+    Placed(Placed, Entered),
 }
 
 /// The packets of a connection.

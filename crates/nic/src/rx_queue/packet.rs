@@ -3,8 +3,8 @@
 use wire::SeqNum;
 use wire::tcp::Header;
 
-use crate::ring::Packet;
 use crate::ring::toe::ToeId;
+use crate::ring::{ContextId, Packet};
 
 /// A received packet on its way to TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,14 @@ impl NicPacket {
         match &self.stored {
             Stored::Buffer(packet, _) => packet.payload_len,
             Stored::Header { .. } => 0,
+        }
+    }
+
+    /// The context that has seen it.
+    pub(crate) fn context(&self) -> Option<ContextId> {
+        match &self.stored {
+            Stored::Buffer(packet, _) => packet.context,
+            Stored::Header { .. } => None,
         }
     }
 

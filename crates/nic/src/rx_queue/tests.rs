@@ -5,11 +5,12 @@ use wire::SeqNum;
 use wire::tcp::Header;
 
 use super::*;
-use crate::ring::{Packet, Slice};
+use crate::ring::{ContextId, Packet, Slice};
 
 const CONNECTIONS: u32 = 5;
 const LIMIT: u32 = 12;
 
+/// One with a number that is divisible by three and without parts has no payload.
 fn packet(number: u32, placed: u16) -> (NicPacket, Vec<Placed>) {
     let packet = NicPacket {
         header: Header {
@@ -17,7 +18,7 @@ fn packet(number: u32, placed: u16) -> (NicPacket, Vec<Placed>) {
             ..Header::default()
         },
         stored: match placed {
-            0 => Stored::Header {
+            0 if number.is_multiple_of(3) => Stored::Header {
                 hop_limit: 64,
                 hash: number,
             },
@@ -180,23 +181,27 @@ fn connections_take_turns() {
 
 proptest! {
     #[test]
-    fn a_mark_passes_with_what_was_placed_before_it(
-        steps in prop::collection::vec((0..4u8, 0..3u32, 0..3u16), 1..120),
+    fn a_mark_passes_with_what_was_placed_or_names_a_context_before_it(
+        steps in prop::collection::vec((0..4u8, 0..3u32, 0..3u16, any::<bool>()), 1..120),
     ) {
         let mut queue = RxQueue::new(64);
         for at in 0..3 {
             queue.open(at, 0);
         }
-        let mut queued: Vec<VecDeque<(u32, u16)>> = vec![VecDeque::new(); 3];
-        // Each with the packets before it that had parts.
+        let mut queued: Vec<VecDeque<(u32, bool)>> = vec![VecDeque::new(); 3];
+        // Each with the packets before it that had parts or named a context.
         let mut epochs: Vec<(u64, Vec<u32>)> = Vec::new();
-        for (number, (what, at, placed)) in steps.into_iter().enumerate() {
+        for (number, (what, at, placed, named)) in steps.into_iter().enumerate() {
             let number = number as u32;
             match what {
                 0 | 1 => {
-                    let (packet, parts) = packet(number, placed);
+                    let (mut packet, parts) = packet(number, placed);
+                    if let Stored::Buffer(packet, _) = &mut packet.stored {
+                        packet.context = named.then_some(ContextId(7));
+                    }
+                    let counts = packet.context().is_some() || placed > 0;
                     if queue.push(at, packet, parts.into_iter()) {
-                        queued[at as usize].push_back((number, placed));
+                        queued[at as usize].push_back((number, counts));
                     }
                 }
                 2 => {
@@ -208,8 +213,8 @@ proptest! {
                     }
                 }
                 _ => {
-                    let with_parts = queued.iter().flatten().filter(|(_, placed)| *placed > 0);
-                    let before: Vec<u32> = with_parts.map(|(number, _)| *number).collect();
+                    let counted = queued.iter().flatten().filter(|(_, counts)| *counts);
+                    let before: Vec<u32> = counted.map(|(number, _)| *number).collect();
                     match queue.end_epoch() {
                         Some(epoch) => epochs.push((epoch, before)),
                         None => prop_assert!(before.is_empty()),

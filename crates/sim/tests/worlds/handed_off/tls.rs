@@ -1,7 +1,11 @@
 //! Connections with TLS, in software and with contexts on the NIC, which stay there whoever runs the connection.
 
+use std::time::Duration;
+
 use host::Offload;
+use host::handoff::policy::Selection;
 use l5p::tls::Version;
+use nic::ToeConfig;
 use port::impair::Impairment;
 use proptest::prelude::*;
 use sim::oracle::{Family, Help, Keys, Operation, Outcome, Reads, Scenario, Side, compare};
@@ -58,6 +62,70 @@ proptest! {
         }
         same(&scenario, Help { offload: Offload::Both, lending })?;
     }
+}
+
+/// The host's keys change, and with them the context, while packets that it has decrypted wait for TCP on the NIC: they name it, and come before
+/// it counts as gone.
+#[test]
+fn packets_that_wait_on_the_nic_keep_the_context_that_has_decrypted_them() {
+    let scenario = Scenario {
+        seed: 1_435_382_565_239_321_824,
+        suite: Suite {
+            version: Version::Tls13,
+            ..Suite::ALL[0]
+        },
+        keys: Keys::Handshake,
+        family: Family::V4,
+        mtu: 1500,
+        link: Impairment {
+            corrupt: 0.002_709_513_178_749_336_3,
+            reorder_gap: 3,
+            delay: Duration::from_micros(386),
+            jitter: Duration::from_micros(27),
+            ..Impairment::default()
+        },
+        wrap_within: Some(1),
+        plant: Vec::new(),
+        context_memory: 4 << 20,
+        reads: [Reads::InPlace, Reads::InPlace],
+        operations: [
+            vec![
+                Operation::KeyUpdate {
+                    request_peer: false,
+                },
+                Operation::Send(1399),
+                Operation::Write(795),
+                Operation::KeyUpdate {
+                    request_peer: false,
+                },
+                Operation::Write(10719),
+            ],
+            vec![],
+        ],
+    };
+    let lending = Lending {
+        seed: 2_150_973_387_377_148_690,
+        selection: Selection::Fcfs,
+        hand_off: 193,
+        restore: 13,
+        reset: 0,
+        toe: ToeConfig {
+            hard_limit: 4096,
+            queue: 4096,
+            hiwat: 1024,
+            lowat: 256,
+            packets_per_turn: Some(1),
+            turn: Duration::from_micros(47),
+            load_control: true,
+            active_restore: false,
+        },
+        quota: 3,
+    };
+    let help = Help {
+        offload: Offload::Both,
+        lending: [None, Some(lending)],
+    };
+    same(&scenario, help).unwrap();
 }
 
 fn bulk(link: Impairment, operation: Operation) -> Scenario {
