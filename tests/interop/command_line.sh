@@ -47,12 +47,13 @@ comes_later() {
     later=$!
     why=$("$LONGSHORE" stat "$scratch/c" 2>&1) && [[ $why == *"waiting for $scratch/c"* ]]
 }
-ends_at_hangup() {
+# Nothing here has a terminal, whose end SIGHUP would tell.
+goes_on_at_hangup() {
     kill -HUP "$later"
-    eventually test ! -e "$scratch/c"
+    why=$("$LONGSHORE" stat "$scratch/c" 2>&1) && fetches && why=$("$LONGSHORE" stop "$scratch/c" 2>&1)
 }
 try 'a control socket that is not there yet is waited for' comes_later
-try 'SIGHUP ends a server in order' ends_at_hangup
+try 'SIGHUP does not end a server without a terminal' goes_on_at_hangup
 try 'what is no socket is told at once' says 'root/page is not a socket' "$LONGSHORE" stat root/page
 try 'run --nic without a NIC fails before the program starts' says "no NIC listens at $scratch/none" \
     "$LONGSHORE" run --library "$LONGSHORE" --nic "$scratch/none" -- touch "$scratch/ran"
@@ -111,12 +112,11 @@ nic_full() {
     [[ $code == 1 ]] && grep -q 'the capture ends at frame' nic.log
 }
 try 'nic --pcap on a full disk exits with 1' nic_full
-ends_at_hangup_too() { # PID
-    kill -HUP "$1"
-    wait "$1" 2>/dev/null
-    [[ ! -e $scratch/c ]]
+goes_on_at_hangup_too() { # LOG
+    kill -HUP "$service"
+    eventually grep -q 'reads no file again while it runs' "$1" && "$LONGSHORE" stop "$scratch/c" >/dev/null 2>&1
 }
-lb_and_target_end() {
+lb_and_target_go_on() {
     cat >lb.toml <<LB
 [frontends.web]
 listen = ["$ours:80"]
@@ -125,13 +125,15 @@ pool = "app"
 backends = ["$linux:8081"]
 LB
     "$LONGSHORE" lb --config lb.toml "${both_ends[@]}" --control "$scratch/c" >lb.log 2>&1 &
-    local service=$!
-    eventually "$LONGSHORE" stat "$scratch/c" && ends_at_hangup_too "$service" || { why=$(cat lb.log) && return 1; }
+    service=$!
+    pids+=("$service")
+    eventually "$LONGSHORE" stat "$scratch/c" && goes_on_at_hangup_too lb.log || { why=$(cat lb.log) && return 1; }
     "$LONGSHORE" nvme target --ns mem:1M "${both_ends[@]}" --control "$scratch/c" >target.log 2>&1 &
     service=$!
-    eventually "$LONGSHORE" stat "$scratch/c" && ends_at_hangup_too "$service" || { why=$(cat target.log) && return 1; }
+    pids+=("$service")
+    eventually "$LONGSHORE" stat "$scratch/c" && goes_on_at_hangup_too target.log || { why=$(cat target.log) && return 1; }
 }
-try 'SIGHUP ends a load balancer and a target in order' lb_and_target_end
+try 'a load balancer and a target without a terminal say at SIGHUP that they read nothing again' lb_and_target_go_on
 survives() {
     nohup "$LONGSHORE" serve "${both_ends[@]}" --root root --control "$scratch/c" >nohup.log 2>&1 &
     local service=$!

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_secs(5);
 /// Heaps are looked through when so many sockets, and a quarter of all, have gone.
 const GONE: u32 = 256;
+/// But not more often than this, however load goes up and down: it takes time, and what is needed again must be had from the system again.
+const PAUSE: Duration = Duration::from_secs(60);
 /// What ends with a connection may end some time after its socket: they are looked through again.
 const AGAIN: Duration = Duration::from_secs(30);
 
@@ -20,6 +22,8 @@ pub struct HeapTrimmer {
     peak: u32,
     /// When to look through them again.
     again: Option<Instant>,
+    /// When that was done last because sockets had gone.
+    last: Option<Instant>,
 }
 
 impl HeapTrimmer {
@@ -43,8 +47,10 @@ impl HeapTrimmer {
         self.due = Some(now + LOOK);
         self.peak = self.peak.max(sockets);
         let gone = self.peak - sockets;
-        if gone >= GONE && gone >= self.peak / 4 {
+        let may = self.last.is_none_or(|last| now >= last + PAUSE);
+        if may && gone >= GONE && gone >= self.peak / 4 {
             self.peak = sockets;
+            self.last = Some(now);
             self.again = Some(now + AGAIN);
             return true;
         }
@@ -83,6 +89,12 @@ mod tests {
     fn memory_is_given_back_once_load_is_over_and_once_more_later() {
         let load = |second| if (10..50).contains(&second) { 4000 } else { 10 };
         assert_eq!(trims(load), [50, 80]);
+    }
+
+    #[test]
+    fn load_that_goes_up_and_down_has_it_given_back_seldom() {
+        let load = |second| if second % 20 < 10 { 1000 } else { 500 };
+        assert!(trims(load).len() <= 7, "{:?}", trims(load));
     }
 
     #[test]

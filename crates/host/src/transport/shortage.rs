@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::Transport;
 use crate::memory::MemoryLevel;
-use crate::socket::Membership;
+use crate::socket::{Membership, Socket};
 use crate::{CloseReason, SocketId};
 use candidate::Candidate;
 use round::Round;
@@ -178,8 +178,10 @@ impl Transport {
                 break;
             };
             let socket = self.sockets.get_mut(candidate.id);
-            // It may have got on since.
-            if socket.is_some_and(|socket| socket.stalled(now) >= candidate.stalled) {
+            // It may have got on since, or have been given to the NIC.
+            let is_so =
+                |socket: &mut Socket| socket.is_hosts() && socket.stalled(now) >= candidate.stalled;
+            if socket.is_some_and(is_so) {
                 self.give_one_up(&candidate);
                 round.gave_up(&candidate);
                 is_any = true;
