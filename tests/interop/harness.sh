@@ -8,17 +8,17 @@ failures=0
 # How a script with failures ends; `run` repeats one that ends with $once_more.
 exit_code=1 once_more=75
 
+# Where something is mounted on the scratch directory or below, parents before children.
+mounted() { awk -v it="$scratch" '$5 == it || index($5, it "/") == 1 { print $5 }' /proc/self/mountinfo | sort; }
+
 leave() {
     local pid
     [[ $failures -eq 0 ]] || ! guest_has_lost_its_network || exit_code=$once_more
     for pid in ${pids[@]+"${pids[@]}"}; do kill "$pid" 2>/dev/null; done
     for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null; done
-    # What is mounted below is somebody else's, and must not be deleted with it.
-    if grep -q " $scratch[/ ]" /proc/self/mountinfo || [[ -n ${KEEP:-} ]]; then
-        echo "# logs in $scratch"
-    else
-        rm -rf --one-file-system "$scratch"
-    fi
+    # What is mounted there may be somebody else's, and must not be deleted with it.
+    mounted | awk 'NR == 1 || index($0, top "/") != 1 { top = $0; print }' | xargs -r umount 2>/dev/null
+    if [[ -n $(mounted) || -n ${KEEP:-} ]]; then echo "# logs in $scratch"; else rm -rf --one-file-system "$scratch"; fi
     [[ $failures -eq 0 ]] || exit "$exit_code"
     exit 0
 }
