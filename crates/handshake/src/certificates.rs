@@ -50,7 +50,7 @@ impl Certificates {
     /// Certificates to choose from.
     ///
     /// # Errors
-    /// When there is none, one is damaged, or a key is not its certificate's.
+    /// When no certificate is given, one is damaged, or a key is not its certificate's.
     pub fn new(certificates: Vec<Certificate>) -> Result<Arc<Self>, Misfit> {
         let by_name = ByName::new(certificates)?;
         Ok(Arc::new(Self(RwLock::new(Arc::new(by_name)))))

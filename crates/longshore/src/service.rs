@@ -125,15 +125,7 @@ impl Service<'_> {
 fn reload(application: &mut impl Application, now: Instant, attached: &mut Attached) -> Answer {
     match application.reload(now, attached) {
         Ok(restart) => {
-            match restart.as_slice() {
-                [] => announce(format_args!("reloaded")),
-                options => {
-                    let options = options.join(", ");
-                    announce(format_args!(
-                        "reloaded; changes of these options need a restart: {options}"
-                    ));
-                }
-            }
+            announce(format_args!("{}", control::reloaded(&restart)));
             Answer::Reloaded { restart }
         }
         Err(error) => {

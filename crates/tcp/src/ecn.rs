@@ -140,7 +140,7 @@ impl EcnState {
 }
 
 impl Connection {
-    /// Takes what acceptable data say of congestion. Whoever hears of it for the first time, or has reduced its window, is answered
+    /// Takes what acceptable data say of congestion. A peer that has not been told yet, or has reduced its window, is answered
     /// at once.
     pub(crate) fn take_marks(&mut self, segment: &Header) {
         if segment.flags.contains(Flags::CWR) {

@@ -1,6 +1,6 @@
 //! Controller Reset: CC.EN from 1 to 0.
 
-use l5p::nvme::target::CloseReason;
+use l5p::nvme::target::{CloseReason, ConnectionId};
 use wire::nvme::Nqn;
 use wire::nvme::command::{
     Admin, Blocks, ConnectData, ControllerStatus, EventMask, Fabrics, Feature, Io, Property, Status,
@@ -9,7 +9,7 @@ use wire::nvme::command::{
 use super::events::enable;
 use super::rig::*;
 
-fn status(rig: &mut Rig, admin: l5p::nvme::target::ConnectionId) -> ControllerStatus {
+fn status(rig: &mut Rig, admin: ConnectionId) -> ControllerStatus {
     rig.command(admin, Fabrics::PropertyGet(Property::CSTS).entry(2), &[]);
     ControllerStatus(rig.reply(admin).0.result as u32)
 }
@@ -70,9 +70,8 @@ fn a_reset_forgets_features_and_requests_for_events() {
     assert!(rig.receive(admin).is_none());
 }
 
-/// What was written through a queue that is deleted must not come after what is written through the next one.
-#[test]
-fn a_controller_is_ready_until_stores_have_done_what_a_reset_has_left_to_them() {
+/// A controller's admin queue, its number and an I/O queue, of which the store has not done a write yet.
+fn with_a_write_at_the_store() -> (Rig, ConnectionId, u16, ConnectionId) {
     let mut rig = Rig::new();
     let (admin, controller) = rig.admin(subsystem(), 0);
     let io = rig.io_queue(controller, 1, 0);
@@ -80,6 +79,13 @@ fn a_controller_is_ready_until_stores_have_done_what_a_reset_has_left_to_them() 
     let blocks = Blocks { start: 0, count: 1 };
     let write = Io::Write { blocks, fua: false }.entry(5, 1);
     rig.command(io, write.with_data(in_capsule(512)), &pattern(BLOCK, 3));
+    (rig, admin, controller, io)
+}
+
+/// What was written through a queue that is deleted must not come after what is written through the next one.
+#[test]
+fn a_controller_is_ready_until_stores_have_done_what_a_reset_has_left_to_them() {
+    let (mut rig, admin, controller, _) = with_a_write_at_the_store();
     rig.enable(admin, false);
     assert!(status(&mut rig, admin).ready(), "not idle yet");
     rig.enable(admin, true);
@@ -101,13 +107,7 @@ fn a_controller_is_ready_until_stores_have_done_what_a_reset_has_left_to_them() 
 /// A host may close its queues before it clears CC.EN.
 #[test]
 fn stores_for_a_queue_that_the_host_has_closed_are_waited_for_too() {
-    let mut rig = Rig::new();
-    let (admin, controller) = rig.admin(subsystem(), 0);
-    let io = rig.io_queue(controller, 1, 0);
-    rig.at_once = false;
-    let blocks = Blocks { start: 0, count: 1 };
-    let write = Io::Write { blocks, fua: false }.entry(5, 1);
-    rig.command(io, write.with_data(in_capsule(512)), &pattern(BLOCK, 3));
+    let (mut rig, admin, _, io) = with_a_write_at_the_store();
     rig.target.handle_closed(io);
     rig.enable(admin, false);
     assert!(status(&mut rig, admin).ready(), "not idle yet");

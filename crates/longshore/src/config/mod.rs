@@ -100,11 +100,17 @@ impl From<ConfigError> for Unusable {
 /// # Errors
 /// What is wrong with either.
 pub fn command_line(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Unusable> {
+    let (cli, arguments) = follow(arguments)?;
+    let _ = ARGUMENTS.set(arguments);
+    Ok(cli)
+}
+
+/// The same, and the arguments with those of the file.
+fn follow(arguments: impl Iterator<Item = OsString>) -> Result<(Cli, Vec<OsString>), Unusable> {
     let given: Vec<OsString> = arguments.collect();
     let arguments = with_file(&given)?.unwrap_or(given);
     let cli = Cli::try_parse_from(&arguments).map_err(Unusable::Usage)?;
-    let _ = ARGUMENTS.set(arguments);
-    Ok(cli)
+    Ok((cli, arguments))
 }
 
 /// The command line of this process with its file as that is now, and the options whose values are others than when the process began.
@@ -112,9 +118,7 @@ pub fn command_line(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Un
 /// # Errors
 /// What is wrong with the file.
 pub fn read_again() -> Result<(Cli, Vec<String>), Unusable> {
-    let given: Vec<OsString> = std::env::args_os().collect();
-    let now = with_file(&given)?.unwrap_or(given);
-    let cli = Cli::try_parse_from(&now).map_err(Unusable::Usage)?;
+    let (cli, now) = follow(std::env::args_os())?;
     Ok((cli, changed(arguments(), &now)))
 }
 

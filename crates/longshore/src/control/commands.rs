@@ -80,12 +80,17 @@ pub fn reload(options: &Reload) -> Result<()> {
     let Answer::Reloaded { restart } = ask(&options.socket, Request::Reload)? else {
         bail!("the service gave an unexpected answer; it may be of another version");
     };
-    match restart.as_slice() {
-        [] => outln!("reloaded"),
-        restart => outln!(
+    outln!("{}", reloaded(&restart));
+    Ok(())
+}
+
+/// What a reload has come to, when changes of these options need a restart.
+pub fn reloaded(restart: &[String]) -> String {
+    match restart {
+        [] => "reloaded".to_owned(),
+        restart => format!(
             "reloaded; changes of these options need a restart: {}",
             restart.join(", ")
         ),
     }
-    Ok(())
 }

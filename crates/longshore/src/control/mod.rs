@@ -20,7 +20,7 @@ pub mod options;
 pub mod print;
 
 pub use client::{Client, ask};
-pub use commands::{reload, restore, ss, stat};
+pub use commands::{reload, reloaded, restore, ss, stat};
 pub use conversation::{Conversation, IDLE, line};
 pub use glossary::Glossary;
 pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket, TlsFigures, offload};

@@ -95,7 +95,7 @@ pub(crate) fn del_rr_state(
     unmapped?;
     let counters = &mut function.counters;
     counters.l5.count(protocol, Event::RxBuffersUnmapped, 1);
-    show_placed(function, state.context);
+    for_each_host(function, |host| host.show_placed(state.context));
     Ok(())
 }
 
@@ -164,17 +164,13 @@ pub(crate) fn destroyed(
             .l5
             .count(*innermost, Event::RxBuffersUnmapped, mapped as u64);
     }
-    for queue in 0..function.queues.len() {
-        if let Some(mut host) = Host::of(function, queue) {
-            host.show_all(context.id);
-        }
-    }
+    for_each_host(function, |host| host.show_all(context.id));
 }
 
-fn show_placed(function: &mut Function, context: ContextId) {
+fn for_each_host(function: &mut Function, mut show: impl FnMut(&mut Host<'_>)) {
     for queue in 0..function.queues.len() {
         if let Some(mut host) = Host::of(function, queue) {
-            host.show_placed(context);
+            show(&mut host);
         }
     }
 }

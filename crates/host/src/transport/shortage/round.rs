@@ -78,7 +78,7 @@ impl Found {
 }
 
 impl Round {
-    /// All was looked at, and nobody is left that may have to go.
+    /// All sockets were looked at, and no candidate is left.
     pub fn is_over(&self) -> bool {
         self.excess.is_some() && self.orphans.sorted.is_empty() && self.others.sorted.is_empty()
     }

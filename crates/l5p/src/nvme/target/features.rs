@@ -37,7 +37,7 @@ impl Features {
     /// The value of a feature, of which `selected` is dword 11.
     ///
     /// # Errors
-    /// When it is none of these, or there is no such sensor.
+    /// When it is another feature, or there is no such sensor.
     pub(super) fn get(&self, feature: Feature, selected: u32) -> Result<u32, Status> {
         match (feature, threshold(selected)) {
             (Feature::ARBITRATION, _) => Ok(self.arbitration),
@@ -52,7 +52,7 @@ impl Features {
     /// Sets a feature.
     ///
     /// # Errors
-    /// When it is none of these, or can't have the value.
+    /// When it is another feature, or can't have the value.
     pub(super) fn set(&mut self, feature: Feature, value: u32) -> Result<(), Status> {
         let kelvins = value & 0xffff;
         match (feature, threshold(value)) {

@@ -1,4 +1,4 @@
-//! Whoever reads is served, whatever others do with the memory.
+//! Clients that read are served, however others use the memory.
 
 use std::time::Duration;
 
