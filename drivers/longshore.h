@@ -658,6 +658,17 @@ _Static_assert(sizeof(struct longshore_unload_resource) == 64, "size");
 _Static_assert(offsetof(struct longshore_unload_resource, head) == 0, "head");
 _Static_assert(offsetof(struct longshore_unload_resource, resource) == 8, "resource");
 
+/* Has the device tell where a splice stands. */
+#define LONGSHORE_OPCODE_QUERY_SPLICE 29
+struct longshore_query_splice {
+    struct longshore_head head;
+    uint32_t splice;
+    uint8_t reserved0[52];
+};
+_Static_assert(sizeof(struct longshore_query_splice) == 64, "size");
+_Static_assert(offsetof(struct longshore_query_splice, head) == 0, "head");
+_Static_assert(offsetof(struct longshore_query_splice, splice) == 8, "splice");
+
 /* Slots of the receive ring. */
 
 /* Something that a protocol has to say of a byte. */
@@ -816,12 +827,13 @@ _Static_assert(offsetof(struct longshore_splice_ended, splice) == 8, "splice");
 _Static_assert(offsetof(struct longshore_splice_ended, bytes) == 16, "bytes");
 _Static_assert(offsetof(struct longshore_splice_ended, packets) == 32, "packets");
 
-/* How the device leaves a leg. */
+/* Where a leg stands: as the device leaves it, or asked by `QuerySplice`. */
 #define LONGSHORE_OPCODE_SPLICE_STATE 8
 #define LONGSHORE_SPLICE_STATE_LEG_B 1
 #define LONGSHORE_SPLICE_STATE_FIN_SENT 2
 #define LONGSHORE_SPLICE_STATE_FIN_RECEIVED 4
 #define LONGSHORE_SPLICE_STATE_TIMESTAMPS 8
+#define LONGSHORE_SPLICE_STATE_PROBED 16
 struct longshore_splice_state {
     uint8_t opcode;
     uint8_t flags;
@@ -834,7 +846,8 @@ struct longshore_splice_state {
     uint32_t own_window; /* own window in bytes */
     uint32_t recent; /* the peer's latest timestamp */
     uint32_t value; /* own timestamp now */
-    uint8_t reserved1[24];
+    uint64_t forwarded; /* payload bytes forwarded to the peer */
+    uint8_t reserved1[16];
 };
 _Static_assert(sizeof(struct longshore_splice_state) == 64, "size");
 _Static_assert(offsetof(struct longshore_splice_state, opcode) == 0, "opcode");
@@ -847,6 +860,7 @@ _Static_assert(offsetof(struct longshore_splice_state, rcv_nxt) == 24, "rcv_nxt"
 _Static_assert(offsetof(struct longshore_splice_state, own_window) == 28, "own_window");
 _Static_assert(offsetof(struct longshore_splice_state, recent) == 32, "recent");
 _Static_assert(offsetof(struct longshore_splice_state, value) == 36, "value");
+_Static_assert(offsetof(struct longshore_splice_state, forwarded) == 40, "forwarded");
 
 /* What every event of a connection that the device runs begins with, and all of some. */
 #define LONGSHORE_OPCODE_TOE_HEAD 9

@@ -42,6 +42,8 @@ pub enum Command {
     Splice(Box<Splice>),
     /// Give both back.
     Unsplice(SpliceId),
+    /// Tell where they stand.
+    QuerySplice(SpliceId),
     /// Take a frame that came up after its flow had been given away.
     Reinject {
         /// The frame.
@@ -81,6 +83,7 @@ impl Command {
             },
             Command::Splice(splice) => SendDescriptor::Splice(splice),
             Command::Unsplice(splice) => SendDescriptor::Unsplice { splice: *splice },
+            Command::QuerySplice(splice) => SendDescriptor::QuerySplice { splice: *splice },
             Command::Reinject { frame, gso_size } => SendDescriptor::Reinject {
                 frame: *frame,
                 gso_size: *gso_size,

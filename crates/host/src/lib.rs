@@ -170,7 +170,7 @@ pub mod tokio;
 pub use config::{Accel, AccelError, Cidr, CidrError, ListenOptions, StackConfig};
 pub use counters::counter_explanations;
 pub use error::{CloseReason, SocketError};
-pub use events::{Event, ListenerId, SocketId};
+pub use events::{Event, LegProgress, ListenerId, SocketId};
 pub use events::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
 pub use handoff::{Handoff, HandoffRefused};
 pub use info::{Holder, SocketInfo, SocketMemory};

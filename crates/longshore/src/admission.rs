@@ -3,7 +3,7 @@
 //! | level | new connections | new requests |
 //! | --- | --- | --- |
 //! | free, pressure | are accepted | are served |
-//! | exhausted | one for each that ends, and one every 10 ms; the others wait at the listener | once that has lasted for a second, get 503 with `Retry-After`, but for those of clients that have taken a response |
+//! | exhausted | one for each that ends, and one every 10 ms; the others wait at the listener | once that has lasted for six seconds, get 503 with `Retry-After`, but for those of clients that have taken a response |
 
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
@@ -14,8 +14,9 @@ use crate::log::LIMITED;
 
 /// Without memory one connection is accepted so often, so that those that stay can't shut the others out.
 const PACE: Duration = Duration::from_millis(10);
-/// So long the stack has to take memory back from those that make no progress: until then the reserves serve requests.
-const GRACE: Duration = Duration::from_secs(1);
+/// So long the stack has to take memory back from those that make no progress, which it begins after five seconds: until then the reserves
+/// serve requests.
+const GRACE: Duration = Duration::from_secs(6);
 
 /// What has changed since it was looked at last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use host::SocketInfo;
+use host::{LegProgress, SocketInfo};
 
 /// The rate, and the time over which it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,34 @@ impl MinRate {
 pub struct Reader {
     due: Option<Instant>,
     last: Option<Look>,
+}
+
+/// What a peer takes, so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Bytes that it has acknowledged.
+    pub taken: u64,
+    /// Bytes that it has not.
+    pub waiting: u64,
+}
+
+impl From<&SocketInfo> for Progress {
+    fn from(socket: &SocketInfo) -> Self {
+        Progress {
+            taken: socket.tcp.as_ref().map_or(0, |tcp| tcp.bytes_acked),
+            waiting: socket.send_queue as u64,
+        }
+    }
+}
+
+impl From<LegProgress> for Progress {
+    fn from(leg: LegProgress) -> Self {
+        Progress {
+            taken: leg.acknowledged,
+            // How much more there is only the other peer knows.
+            waiting: leg.unacknowledged.max(leg.is_blocked.into()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,16 +109,21 @@ impl Reader {
         self.due.is_some_and(|due| due <= now)
     }
 
+    /// It is looked at a window later, and what was seen last counts.
+    pub fn look_again(&mut self, now: Instant, least: &MinRate) {
+        self.due = Some(now + least.window);
+    }
+
     /// Looks at the peer. It is too slow if, of what waited for it when it was looked at last, it has taken neither all nor what
     /// the least rate makes of the time since.
-    pub fn look(&mut self, now: Instant, least: &MinRate, socket: &SocketInfo) -> Option<TooSlow> {
-        let taken = socket.tcp.as_ref().map_or(0, |tcp| tcp.bytes_acked);
+    pub fn look(&mut self, now: Instant, least: &MinRate, progress: Progress) -> Option<TooSlow> {
+        let Progress { taken, waiting } = progress;
         let look = Look {
             at: now,
             taken,
-            waiting: socket.send_queue as u64,
+            waiting,
         };
-        self.due = Some(now + least.window);
+        self.look_again(now, least);
         let last = self.last.replace(look)?;
         let time = now.duration_since(last.at);
         let taken = taken.saturating_sub(last.taken);

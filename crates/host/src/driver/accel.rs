@@ -86,6 +86,11 @@ impl Driver {
         self.function.command(Command::Splice(Box::new(splice)));
     }
 
+    /// Asks where a splice stands.
+    pub fn query_splice(&mut self, splice: SpliceId) {
+        self.function.command(Command::QuerySplice(splice));
+    }
+
     /// Takes a splice back.
     pub fn unsplice(&mut self, splice: SpliceId) {
         self.function.command(Command::Unsplice(splice));

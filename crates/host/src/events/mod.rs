@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 
 use crate::CloseReason;
 
-pub use splice::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
+pub use splice::{
+    LegProgress, SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport,
+};
 
 /// A socket of one stack. An id of a closed socket stays invalid: slots are told apart by generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +51,8 @@ pub enum Event {
     Spliced(SpliceHandle),
     /// The splice did not come about: both sockets are as before, and the caller relays between them. The handle is invalid.
     SpliceRefused(SpliceHandle, SpliceRefused),
+    /// How far the NIC has relayed to the peers of `a` and `b`: the answer to [`Stack::query_splice`](crate::Stack::query_splice).
+    SpliceProgress(SpliceHandle, [LegProgress; 2]),
     /// The NIC relays no more. The handle is invalid.
     SpliceEnded(SpliceHandle, SpliceReport),
 }
@@ -65,6 +69,7 @@ impl Event {
             Event::Accepted(_)
             | Event::Spliced(_)
             | Event::SpliceRefused(..)
+            | Event::SpliceProgress(..)
             | Event::SpliceEnded(..) => None,
         }
     }

@@ -109,6 +109,17 @@ pub enum SpliceEnd {
     NicReset,
 }
 
+/// How far the NIC has relayed to the peer of one connection of a splice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegProgress {
+    /// Payload bytes that the peer has acknowledged, since the splice was made.
+    pub acknowledged: u64,
+    /// Bytes that were forwarded to it, and that it has not acknowledged.
+    pub unacknowledged: u64,
+    /// The other peer has more for this one, which has no room for a whole segment, and probes whether it has.
+    pub is_blocked: bool,
+}
+
 /// What a splice has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpliceReport {

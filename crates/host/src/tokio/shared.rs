@@ -166,7 +166,10 @@ impl State {
                     }
                 }
                 // Splices are commands of the stack's that streams do not give.
-                Event::Spliced(_) | Event::SpliceRefused(..) | Event::SpliceEnded(..) => {}
+                Event::Spliced(_)
+                | Event::SpliceRefused(..)
+                | Event::SpliceProgress(..)
+                | Event::SpliceEnded(..) => {}
             }
         }
     }

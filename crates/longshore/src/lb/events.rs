@@ -38,6 +38,12 @@ impl Balancer {
                     session.handle_splice_refused(why, sh)
                 });
             }
+            Event::SpliceProgress(handle, legs) => {
+                self.handle_splice(now, stack, handle, |session, sh| {
+                    session.handle_splice_progress(legs, sh);
+                    Fate::Waits
+                });
+            }
             Event::SpliceEnded(handle, report) => {
                 self.handle_splice(now, stack, handle, |session, sh| {
                     session.handle_splice_ended(&report, sh)

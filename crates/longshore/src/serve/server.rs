@@ -135,6 +135,7 @@ impl Server {
                 Event::Connected(_)
                 | Event::Spliced(_)
                 | Event::SpliceRefused(..)
+                | Event::SpliceProgress(..)
                 | Event::SpliceEnded(..) => {}
             }
         }

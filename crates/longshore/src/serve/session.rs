@@ -181,7 +181,10 @@ impl Session {
         let Some(info) = shared.stack.info(self.id) else {
             return false;
         };
-        let Some(slow) = self.reader.look(now, &shared.rules.min_rate, &info) else {
+        let Some(slow) = self
+            .reader
+            .look(now, &shared.rules.min_rate, (&info).into())
+        else {
             return false;
         };
         tracing::debug!(client = %info.remote, "reset: {slow}");

@@ -186,7 +186,7 @@ fn without_memory_requests_are_refused_but_for_those_of_clients_that_have_taken_
     let answer = String::from_utf8(rig.read(kept, 4096).unwrap()).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let held = hold_memory(&mut rig, MemoryLevel::Exhausted);
-    rig.run_for(Duration::from_secs(1));
+    rig.run_for(Duration::from_secs(6));
     let now = rig.world.now();
     rig.world.stack(1).write(now, kept, short).unwrap();
     let new = rig.client(short);

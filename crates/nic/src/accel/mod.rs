@@ -293,6 +293,7 @@ impl Accel {
                 done
             }
             AccelCommand::Unsplice(splice) => self.splices.take_back(&mut env, *splice),
+            AccelCommand::Query(splice) => self.splices.query(&mut env, *splice),
             // That is the receive side's.
             AccelCommand::Reinject { .. } => Err(ErrorCode::Unsupported),
         }

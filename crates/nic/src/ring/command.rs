@@ -63,7 +63,9 @@ impl BadDescriptor {
             layout::InstallListener::OPCODE..=layout::ListenerCredit::OPCODE
             | layout::LoadResource::OPCODE
             | layout::UnloadResource::OPCODE => (None, field & 0xffff),
-            layout::Teardown::OPCODE..=layout::Unsplice::OPCODE => (None, field),
+            layout::Teardown::OPCODE..=layout::Unsplice::OPCODE | layout::QuerySplice::OPCODE => {
+                (None, field)
+            }
             layout::Reinject::OPCODE..=layout::ToeResume::OPCODE => (None, 0),
             _ => (ContextId::named(field), 0),
         };
@@ -143,9 +145,8 @@ pub(super) fn decode(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Co
         layout::DelRrState::OPCODE => {
             Command::DelRr(value!(RrState of DelRrState(words): context, tag))
         }
-        layout::InstallListener::OPCODE..=layout::Reinject::OPCODE => {
-            Command::Accel(accel::decode(head, words)?)
-        }
+        layout::InstallListener::OPCODE..=layout::Reinject::OPCODE
+        | layout::QuerySplice::OPCODE => Command::Accel(accel::decode(head, words)?),
         _ => Command::Toe(toe::decode(head, words)?),
     })
 }

@@ -397,7 +397,10 @@ impl<'a> Run<'a> {
                 spliced(&mut self.relays, handle)
                     .for_each(|relay| relay.handle_ended(now, stack, &report));
             }
-            Event::Secured(_) | Event::Readable(_) | Event::Writable(_) => {}
+            Event::Secured(_)
+            | Event::Readable(_)
+            | Event::Writable(_)
+            | Event::SpliceProgress(..) => {}
         }
     }
 

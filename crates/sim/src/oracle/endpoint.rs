@@ -146,6 +146,7 @@ impl Endpoint {
                 | Event::Writable(_)
                 | Event::Spliced(_)
                 | Event::SpliceRefused(..)
+                | Event::SpliceProgress(..)
                 | Event::SpliceEnded(..) => {}
             }
         }

@@ -200,6 +200,7 @@ impl Initiator {
             Event::Accepted(_)
             | Event::Spliced(_)
             | Event::SpliceRefused(..)
+            | Event::SpliceProgress(..)
             | Event::SpliceEnded(..) => {}
         }
         true

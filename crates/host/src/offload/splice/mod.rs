@@ -90,6 +90,21 @@ impl ConnectionOffload {
         Ok(handle)
     }
 
+    /// Asks the NIC how far it has relayed, if it does.
+    ///
+    /// # Errors
+    /// [`SocketError::NotFound`] when the splice has ended already.
+    pub fn query_splice(&mut self, splice: SpliceHandle) -> Result<(), SocketError> {
+        let spliced = self.splices.get(splice).ok_or(SocketError::NotFound)?;
+        // A refusal must not be taken for that of the splice.
+        if matches!(spliced.phase, Phase::Relaying) {
+            let device = &mut self.transport.device;
+            device.driver.query_splice(Splices::number(splice));
+            device.flush();
+        }
+        Ok(())
+    }
+
     /// Takes a splice back.
     ///
     /// # Errors

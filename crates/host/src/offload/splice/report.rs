@@ -3,12 +3,14 @@
 use std::time::Instant;
 
 use nic::ring::ErrorCode;
-use nic::ring::accel::{self, SpliceEnded, SpliceId, SpliceState};
+use nic::ring::accel::{self, LegState, SpliceEnded, SpliceId, SpliceState};
 
 use super::ConnectionOffload;
 use super::table::{Phase, Splices};
 use crate::socket::{Membership, User};
-use crate::{CloseReason, Event, SocketId, SpliceEnd, SpliceHandle, SpliceRefused, SpliceReport};
+use crate::{
+    CloseReason, Event, LegProgress, SocketId, SpliceEnd, SpliceHandle, SpliceRefused, SpliceReport,
+};
 
 impl ConnectionOffload {
     /// Does what is due for splices; answers whether there was anything.
@@ -147,20 +149,44 @@ impl ConnectionOffload {
         }
     }
 
-    /// Where one connection of a splice stands that is the host's again.
+    /// Where one connection of a splice stands: both are the host's again, if the end was told before; else it is the answer to a query.
     pub fn take_splice_state(&mut self, now: Instant, state: SpliceState) {
         let handle = self.splices.find(state.splice);
-        let spliced = handle.and_then(|handle| self.splices.get_mut(handle));
-        let Some(spliced) = spliced.filter(|spliced| spliced.ended.is_some()) else {
+        let Some((handle, spliced)) =
+            handle.and_then(|handle| Some((handle, self.splices.get_mut(handle)?)))
+        else {
             self.transport.device.counters.driver_errors += 1;
             return;
         };
         spliced.states[state.side.index()] = Some(state.state);
-        if let ([Some(a), Some(b)], Some(ended), Some(handle)) =
-            (spliced.states, spliced.ended, handle)
-        {
-            self.take_back(now, handle, &ended, [a, b]);
+        let [Some(a), Some(b)] = spliced.states else {
+            return;
+        };
+        match spliced.ended {
+            Some(ended) => self.take_back(now, handle, &ended, [a, b]),
+            None => self.tell_of_progress(handle, [a, b]),
         }
+    }
+
+    fn tell_of_progress(&mut self, handle: SpliceHandle, states: [LegState; 2]) {
+        let Some(spliced) = self.splices.get_mut(handle) else {
+            return;
+        };
+        spliced.states = [None; 2];
+        let sockets = spliced.sockets;
+        let mut at = 0;
+        let legs = states.map(|state| {
+            let socket = self.transport.sockets.get(sockets[at]);
+            at += 1;
+            let mss = socket.map_or(0, |socket| socket.tcp.mss());
+            let unacknowledged = state.snd_una.distance_to(state.snd_nxt).into();
+            LegProgress {
+                acknowledged: state.forwarded.saturating_sub(unacknowledged),
+                unacknowledged,
+                is_blocked: state.probed && state.peer_window < u32::from(mss),
+            }
+        });
+        self.tell_of_splice(Event::SpliceProgress(handle, legs));
     }
 
     /// Both connections are over.

@@ -31,6 +31,15 @@ impl Stack {
         self.offload.splice(now, a, b, options)
     }
 
+    /// Asks the NIC how far it has relayed; [`Event::SpliceProgress`](crate::Event::SpliceProgress) tells. No answer comes when the splice ends before,
+    /// when the NIC does not have it yet, or when there is no room on the receive ring: who wants to know asks again in time.
+    ///
+    /// # Errors
+    /// [`SocketError::NotFound`] when it has ended already.
+    pub fn query_splice(&mut self, splice: SpliceHandle) -> Result<(), SocketError> {
+        self.offload.query_splice(splice)
+    }
+
     /// Takes a splice back: [`Event::SpliceEnded`](crate::Event::SpliceEnded) follows when all that the NIC has forwarded is
     /// acknowledged, or when the splice ends by itself before that. One that the NIC does not have yet is given up at
     /// once, and [`Event::SpliceRefused`](crate::Event::SpliceRefused) says so.

@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use host::{CloseReason, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack};
+use host::{CloseReason, LegProgress, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack};
 
 use super::config::{self, Mode};
 use super::counters::FrontendCounters;
@@ -248,6 +248,11 @@ impl Session {
     pub fn handle_splice_refused(&mut self, why: SpliceRefused, sh: &mut Shared<'_>) -> Fate {
         let step = self.splice_refused(why, sh);
         self.go_on(step, sh)
+    }
+
+    /// The NIC has told how far it has relayed to the client and to the server.
+    pub fn handle_splice_progress(&mut self, [client, _]: [LegProgress; 2], sh: &mut Shared<'_>) {
+        self.look_at_spliced(client, sh);
     }
 
     /// The NIC relays no more.

@@ -1,6 +1,9 @@
 //! Clients that take what they are sent so slowly that they hold a backend for nothing (`min-rate`).
 
+use host::LegProgress;
+
 use super::{Session, Shared, Stage, Step};
+use crate::min_rate::Progress;
 
 impl Session {
     /// The client's part of a response or tunnel begins: it has to take it at the least rate.
@@ -25,15 +28,45 @@ impl Session {
 
     /// Looks how much the client takes, as long as it holds a backend. A step, if that is too little.
     pub(super) fn look_at_reader(&mut self, sh: &mut Shared<'_>) -> Option<Step> {
-        if !matches!(self.stage, Stage::Exchange | Stage::Tunnel) {
-            self.reader.stop();
-            return None;
+        match self.stage {
+            Stage::Exchange | Stage::Tunnel => {
+                let info = sh.stack.info(self.client.id)?;
+                let is_slow = self.is_too_slow((&info).into(), sh);
+                is_slow.then_some(Step::Abort)
+            }
+            Stage::Spliced(handle) => {
+                // The NIC knows.
+                let _ = sh.stack.query_splice(handle);
+                self.reader.look_again(sh.now, &sh.frontend.min_rate);
+                None
+            }
+            _ => {
+                self.reader.stop();
+                None
+            }
         }
-        let info = sh.stack.info(self.client.id)?;
-        let slow = self.reader.look(sh.now, &sh.frontend.min_rate, &info)?;
+    }
+
+    /// The NIC has told how much the client takes. A splice whose client is too slow is taken back, and ended then.
+    pub(super) fn look_at_spliced(&mut self, client: LegProgress, sh: &mut Shared<'_>) {
+        let Stage::Spliced(handle) = self.stage else {
+            return;
+        };
+        if !self.splicing.is_too_slow && self.is_too_slow(client.into(), sh) {
+            self.splicing.is_too_slow = true;
+            self.reader.stop();
+            let _ = sh.stack.unsplice(sh.now, handle);
+        }
+    }
+
+    fn is_too_slow(&mut self, progress: Progress, sh: &mut Shared<'_>) -> bool {
+        let look = self.reader.look(sh.now, &sh.frontend.min_rate, progress);
+        let Some(slow) = look else {
+            return false;
+        };
         let frontend = &sh.frontend.name;
         tracing::debug!(%frontend, client = %self.endpoints.source, "reset: {slow}");
         sh.counters.slow_readers += 1;
-        Some(Step::Abort)
+        true
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Splicing {
     pub is_between_requests: bool,
     /// The response to a client's last request: what else the client sends is dropped.
     pub is_response: bool,
+    /// The client takes too little: both connections are reset once the NIC has given them back.
+    pub is_too_slow: bool,
     /// Reads from the client: a connection that has a second message may have many.
     client_reads: u32,
     bytes: u64,
@@ -204,6 +206,9 @@ impl Session {
                 sh.splices[handle.index()] = Some((handle, self.key));
                 self.stage = Stage::Spliced(handle);
                 self.splicing.is_settled = true;
+                // What it takes is counted anew.
+                self.reader.stop();
+                self.watch_reader(sh);
                 Step::Wait
             }
             Err(why) => {
@@ -224,6 +229,7 @@ impl Session {
     /// The host relays again: what came meanwhile is looked at.
     fn relay_on(&mut self, sh: &mut Shared<'_>) -> Step {
         self.splicing.was_refused = true;
+        self.reader.stop();
         self.watch_reader(sh);
         if self.splicing.is_between_requests {
             return self.back_to_requests(sh);
@@ -273,6 +279,7 @@ impl Session {
         }
         match report.reason {
             SpliceEnd::Finished => Step::Over,
+            _ if self.splicing.is_too_slow => Step::Abort,
             SpliceEnd::Idle => self.tunnel_expired(sh),
             SpliceEnd::Reset { .. } | SpliceEnd::TimedOut | SpliceEnd::NicReset => Step::Abort,
             SpliceEnd::TakenBack => {

@@ -33,17 +33,22 @@ fn counters(rig: &Rig) -> crate::lb::counters::FrontendCounters {
 
 #[test]
 fn who_takes_too_little_is_reset_and_the_backend_is_free() {
-    let mut rig = rig(RATE, Manner::Serves, false);
-    let slow = client(&mut rig, 4_000_000, 100);
-    rig.run(|rig| rig.balancer.pools()[0].servers[0].active == 1);
-    let began = rig.world.now();
-    rig.run(|rig| rig.balancer.pools()[0].servers[0].active == 0);
-    let took = rig.world.now() - began;
-    assert!((10..60).contains(&took.as_secs()), "{took:?}");
-    rig.clients[slow].pace = None;
-    rig.run(|rig| rig.clients[slow].is_over());
-    assert!(rig.clients[slow].is_broken, "it is not the whole");
-    assert_eq!(counters(&rig).slow_readers, 1);
+    for splice in [false, true] {
+        let mut rig = rig(RATE, Manner::Serves, splice);
+        let slow = client(&mut rig, 4_000_000, 100);
+        rig.run(|rig| rig.balancer.pools()[0].servers[0].active == 1);
+        let began = rig.world.now();
+        rig.run(|rig| rig.balancer.pools()[0].servers[0].active == 0);
+        let took = rig.world.now() - began;
+        assert!((10..60).contains(&took.as_secs()), "{took:?}");
+        rig.clients[slow].pace = None;
+        rig.run(|rig| rig.clients[slow].is_over());
+        assert!(rig.clients[slow].is_broken, "it is not the whole");
+        let counters = counters(&rig);
+        assert_eq!(counters.slow_readers, 1);
+        let spliced = (counters.splices, counters.splices_ended);
+        assert_eq!(spliced, if splice { (1, 1) } else { (0, 0) });
+    }
 }
 
 #[test]

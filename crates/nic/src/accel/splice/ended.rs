@@ -1,5 +1,6 @@
 //! Splices that are over and not yet reported to their host, and their report.
 
+use super::half::Half;
 use super::pair::{NIL, Pair, Phase};
 use super::table::{Slot, Table};
 use crate::function::Function;
@@ -74,25 +75,31 @@ impl Ended {
 
 /// Tells a host that a pair has ended. False when its receive ring has no room for all of it.
 pub(super) fn report(pair: &Pair, reason: SpliceEnd, function: &mut Function) -> bool {
-    let state = |side: Side| {
+    let of_both = |of: fn(&Half) -> u64| pair.halves.each_ref().map(of);
+    let [a, b] = states(pair);
+    let ended = RecvDescriptor::SpliceEnded(SpliceEnded {
+        splice: pair.id,
+        reason,
+        bytes: of_both(Half::bytes),
+        packets: of_both(Half::packets),
+    });
+    match reason {
+        SpliceEnd::Idle | SpliceEnd::TakenBack => function.report_all(QUEUE, &[ended, a, b]),
+        SpliceEnd::Finished | SpliceEnd::Reset { .. } => function.report_all(QUEUE, &[ended]),
+    }
+}
+
+/// Tells a host where a pair stands. False when its receive ring has no room for that.
+pub(super) fn tell(pair: &Pair, function: &mut Function) -> bool {
+    function.report_all(QUEUE, &states(pair))
+}
+
+fn states(pair: &Pair) -> [RecvDescriptor; 2] {
+    [Side::A, Side::B].map(|side| {
         RecvDescriptor::SpliceState(SpliceState {
             splice: pair.id,
             side,
             state: pair.state(side),
         })
-    };
-    let of_both = |of: fn(&super::half::Half) -> u64| [of(&pair.halves[0]), of(&pair.halves[1])];
-    let reported = [
-        RecvDescriptor::SpliceEnded(SpliceEnded {
-            splice: pair.id,
-            reason,
-            bytes: of_both(super::half::Half::bytes),
-            packets: of_both(super::half::Half::packets),
-        }),
-        state(Side::A),
-        state(Side::B),
-    ];
-    let with_state = matches!(reason, SpliceEnd::Idle | SpliceEnd::TakenBack);
-    let reported = &reported[..if with_state { 3 } else { 1 }];
-    function.report_all(QUEUE, reported)
+    })
 }

@@ -90,6 +90,8 @@ const V6: u8 = 2;
 const TIMESTAMPS: u8 = 4;
 const SACK: u8 = 8;
 const ECN_ENDS: u8 = 16;
+/// The last segment without data was from before `nxt`, and nothing new came since.
+const PROBING: u8 = 32;
 
 impl Half {
     pub(super) fn new(leg: &Leg, other: &Leg, mtu: u16, now: u32) -> Half {
@@ -230,11 +232,24 @@ impl Half {
             self.counts.laps = self.counts.laps.wrapping_add(u16::from(after < before));
             self.stream.nxt = end;
             // The FIN that was forwarded before was not the stream's end.
-            self.flags &= !FIN;
+            self.flags &= !(FIN | PROBING);
         }
         if fin && end == self.stream.nxt {
             self.flags |= FIN;
         }
+    }
+
+    /// A segment without data from the peer is forwarded. Stacks that have something for a closed window send one byte of before, or none, at
+    /// times (RFC 9293 §3.8.6.1): the other peer's answer tells of its window.
+    pub(super) fn note_empty(&mut self, seq: SeqNum) {
+        if seq.before(self.stream.nxt) {
+            self.flags |= PROBING;
+        }
+    }
+
+    /// The peer may be probing the other one's window.
+    pub(super) fn is_probing(&self) -> bool {
+        self.has(PROBING)
     }
 
     /// `ack` is forwarded to the peer, with the window field `window`.

@@ -146,6 +146,8 @@ impl Pair {
         }
         if whole != segment.seq {
             half.note_sent(end, end == whole && segment.flags.contains(Flags::FIN));
+        } else {
+            half.note_empty(segment.seq);
         }
         let window = scaled_window(segment.window, half, other);
         other.note_acknowledged(segment.ack - other.deltas.seq, window);

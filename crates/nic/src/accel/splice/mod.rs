@@ -226,6 +226,25 @@ impl Splices {
         Ok(())
     }
 
+    /// Tells where a splice stands.
+    ///
+    /// # Errors
+    /// When there is no such splice, or no room to tell it.
+    pub(super) fn query(
+        &mut self,
+        env: &mut AccelEnv<'_>,
+        splice: SpliceId,
+    ) -> Result<(), ErrorCode> {
+        let slot = self.table.find(env.hasher, env.function.id.0, splice);
+        let pair = slot.and_then(|slot| self.table.get(slot));
+        let going_on = pair.filter(|pair| !matches!(pair.phase, Phase::Ended { .. }));
+        let pair = going_on.ok_or(ErrorCode::NoSplice)?;
+        match ended::tell(pair, env.function) {
+            true => Ok(()),
+            false => Err(ErrorCode::TableFull),
+        }
+    }
+
     /// Begins to give them back.
     ///
     /// # Errors

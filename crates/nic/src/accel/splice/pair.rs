@@ -143,6 +143,8 @@ impl Pair {
                 .stream
                 .una
                 .distance_to(half.stream.edge.max(half.stream.una)),
+            forwarded: other.bytes(),
+            probed: other.is_probing(),
             fin_sent: other.has_fin(),
             fin_received: half.is_finished(),
             timestamps: half.timestamps().then(|| TimestampState {

@@ -19,6 +19,7 @@ pub(crate) enum AccelCommand {
     Teardown(Teardown),
     Splice(Splice),
     Unsplice(SpliceId),
+    Query(SpliceId),
     /// The frame is the one slice in the [`Gather`].
     Reinject {
         gso_size: u16,
@@ -33,7 +34,7 @@ impl AccelCommand {
             AccelCommand::Remove(rule) | AccelCommand::Credit { rule, .. } => rule.0.into(),
             AccelCommand::Teardown(teardown) => teardown.ticket,
             AccelCommand::Splice(splice) => splice.splice.0,
-            AccelCommand::Unsplice(splice) => splice.0,
+            AccelCommand::Unsplice(splice) | AccelCommand::Query(splice) => splice.0,
             AccelCommand::Reinject { .. } => 0,
         }
     }
@@ -44,7 +45,7 @@ pub(in crate::ring) fn decode(
     head: layout::Head,
     words: &[u64; SLOT_WORDS],
 ) -> Result<AccelCommand, ErrorCode> {
-    use layout::{ListenerCredit, Reinject, RemoveListener, Unsplice};
+    use layout::{ListenerCredit, QuerySplice, Reinject, RemoveListener, Unsplice};
     let command = match head.opcode {
         layout::InstallListener::OPCODE => {
             let slot = layout::InstallListener::of(words);
@@ -68,6 +69,7 @@ pub(in crate::ring) fn decode(
             Splice::decode(layout::Splice::of(words)).map(AccelCommand::Splice)
         }
         Unsplice::OPCODE => Some(AccelCommand::Unsplice(SpliceId(Unsplice::of(words).splice))),
+        QuerySplice::OPCODE => Some(AccelCommand::Query(SpliceId(QuerySplice::of(words).splice))),
         Reinject::OPCODE => Some(AccelCommand::Reinject {
             gso_size: Reinject::of(words).gso_size,
         }),

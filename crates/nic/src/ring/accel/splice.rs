@@ -224,7 +224,8 @@ pub struct SpliceEnded {
     pub packets: [u64; 2],
 }
 
-/// Where one leg of a splice that was taken back, or idle, stands.
+/// Where one leg of a splice stands: as the device leaves it, behind [`SpliceEnded`] by [`SpliceEnd::Idle`] or
+/// [`SpliceEnd::TakenBack`]; else as it is now, because the host has [asked](super::super::SendDescriptor::QuerySplice).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpliceState {
     /// The splice.
@@ -235,7 +236,7 @@ pub struct SpliceState {
     pub state: LegState,
 }
 
-/// A connection as the device leaves it.
+/// A connection as the device leaves it, or has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LegState {
     /// First byte that we sent and the peer has not acknowledged.
@@ -248,6 +249,10 @@ pub struct LegState {
     pub peer_window: u32,
     /// The window that was last announced to the peer, from `rcv_nxt` on, in bytes.
     pub our_window: u32,
+    /// Payload bytes that were forwarded to the peer, since the splice was made.
+    pub forwarded: u64,
+    /// The last that came from the other leg's peer, without data, was from before what it had sent: a probe of this peer's window, if that is closed.
+    pub probed: bool,
     /// Our FIN was sent.
     pub fin_sent: bool,
     /// The peer's FIN was received.
@@ -260,6 +265,7 @@ const LEG_B: u8 = layout::SpliceState::LEG_B;
 const FIN_SENT: u8 = layout::SpliceState::FIN_SENT;
 const FIN_RECEIVED: u8 = layout::SpliceState::FIN_RECEIVED;
 const TIMESTAMPS: u8 = layout::SpliceState::TIMESTAMPS;
+const PROBED: u8 = layout::SpliceState::PROBED;
 
 impl SpliceEnded {
     pub(in crate::ring) fn encode(&self) -> [u64; RECV_WORDS] {
@@ -302,8 +308,10 @@ impl SpliceState {
                 (state.fin_sent, FIN_SENT),
                 (state.fin_received, FIN_RECEIVED),
                 (state.timestamps.is_some(), TIMESTAMPS),
+                (state.probed, PROBED),
             ]),
             splice: self.splice.0,
+            forwarded: state.forwarded,
             peer_window: state.peer_window,
             snd_una: state.snd_una.0,
             snd_nxt: state.snd_nxt.0,
@@ -332,6 +340,8 @@ impl SpliceState {
                 rcv_nxt: SeqNum(slot.rcv_nxt),
                 our_window: slot.own_window,
                 peer_window: slot.peer_window,
+                forwarded: slot.forwarded,
+                probed: has(PROBED),
                 fin_sent: has(FIN_SENT),
                 fin_received: has(FIN_RECEIVED),
                 timestamps: has(TIMESTAMPS).then_some(timestamps),

@@ -125,7 +125,7 @@ impl Form {
             CreateContext::OPCODE..=ResyncResponse::OPCODE => Features::CONTEXTS,
             InstallListener::OPCODE..=ListenerCredit::OPCODE => Features::LISTENERS,
             Teardown::OPCODE => Features::TEARDOWNS,
-            Splice::OPCODE | Unsplice::OPCODE => Features::SPLICES,
+            Splice::OPCODE | Unsplice::OPCODE | QuerySplice::OPCODE => Features::SPLICES,
             // For frames of flows that the function has given away.
             Reinject::OPCODE => (Features::LISTENERS)
                 .union(Features::TEARDOWNS)

@@ -220,8 +220,8 @@ layouts! {
         _2: Reserved<16>,
     }
 
-    /// How the device leaves a leg.
-    struct SpliceState = 8 [LEG_B = 1, FIN_SENT = 2, FIN_RECEIVED = 4, TIMESTAMPS = 8] {
+    /// Where a leg stands: as the device leaves it, or asked by `QuerySplice`.
+    struct SpliceState = 8 [LEG_B = 1, FIN_SENT = 2, FIN_RECEIVED = 4, TIMESTAMPS = 8, PROBED = 16] {
         opcode: u8,
         flags: u8,
         _0: Reserved<6>,
@@ -237,7 +237,9 @@ layouts! {
         recent: u32,
         /// own timestamp now
         value: u32,
-        _1: Reserved<24>,
+        /// payload bytes forwarded to the peer
+        forwarded: u64,
+        _1: Reserved<16>,
     }
 
     /// The function was reset.

@@ -433,6 +433,13 @@ layouts! {
         resource: u16,
         _0: Reserved<54>,
     }
+
+    /// Has the device tell where a splice stands.
+    struct QuerySplice = 29 {
+        head: Head,
+        splice: u32,
+        _0: Reserved<52>,
+    }
 }
 
 /// What slots consist of.
@@ -501,5 +508,6 @@ forms!(
     ToeOption,
     ToeResume,
     LoadResource,
-    UnloadResource
+    UnloadResource,
+    QuerySplice
 );

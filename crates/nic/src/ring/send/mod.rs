@@ -157,6 +157,12 @@ pub enum SendDescriptor<'a> {
         /// The splice.
         splice: SpliceId,
     },
+    /// Asks where a splice stands, which goes on: both legs' [state](super::RecvDescriptor::SpliceState) comes up. There is no answer when the
+    /// receive ring has no room for it (`TableFull`).
+    QuerySplice {
+        /// The splice.
+        splice: SpliceId,
+    },
     /// A received frame that reached the host after it had given the frame's flow away. The device takes it as if it came
     /// from the wire just now.
     Reinject {

@@ -120,6 +120,7 @@ impl SendProducer {
             }
             SendDescriptor::Splice(splice) => self.put(&splice.encode(), &[]),
             SendDescriptor::Unsplice { splice } => self.put(&slot!(Unsplice: splice), &[]),
+            SendDescriptor::QuerySplice { splice } => self.put(&slot!(QuerySplice: splice), &[]),
             SendDescriptor::Reinject { frame, gso_size } => {
                 self.put(&slot!(Reinject: gso_size), &[frame])
             }

@@ -347,6 +347,8 @@ proptest! {
         prop_assert!(matches!(command, AccelCommand::Splice(taken) if taken == splice));
         let (command, _) = taken(&SendDescriptor::Unsplice { splice: splice.splice });
         prop_assert!(matches!(command, AccelCommand::Unsplice(taken) if taken == splice.splice));
+        let (command, _) = taken(&SendDescriptor::QuerySplice { splice: splice.splice });
+        prop_assert!(matches!(command, AccelCommand::Query(taken) if taken == splice.splice));
     }
 
     #[test]
@@ -360,7 +362,7 @@ proptest! {
 
     #[test]
     fn notices_arrive_as_they_were_pushed(
-        (numbers, longs, flags) in any::<([u32; 9], [u64; 4], [bool; 3])>(),
+        (numbers, longs, flags) in any::<([u32; 9], [u64; 4], [bool; 4])>(),
         scale in proptest::option::of(any::<u8>()),
         timestamps in timestamps(),
         reason in prop_oneof![
@@ -400,6 +402,8 @@ proptest! {
                     rcv_nxt: SeqNum(numbers[6]),
                     peer_window: numbers[7],
                     our_window: numbers[8],
+                    forwarded: longs[1],
+                    probed: flags[3],
                     fin_sent: flags[1],
                     fin_received: flags[2],
                     timestamps,

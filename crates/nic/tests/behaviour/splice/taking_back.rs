@@ -40,6 +40,8 @@ fn a_drained_one_comes_back_at_once_as_it_was() {
             rcv_nxt: leg.rcv_nxt,
             peer_window: leg.peer_window,
             our_window: leg.our_window,
+            forwarded: 0,
+            probed: false,
             fin_sent: false,
             fin_received: false,
             timestamps: leg.timestamps,

@@ -1,8 +1,9 @@
 //! The host takes connections back, and goes on with them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use host::{Event, Holder, SocketError, SpliceEnd, SpliceHandle, SpliceOptions};
+use host::{Event, Holder, LegProgress, SocketError, SpliceEnd, SpliceHandle, SpliceOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim::{Fate, World};
@@ -37,6 +38,7 @@ fn back_and_forth(bytes: usize, loss: f64, seed: u64) -> u64 {
     });
     let plan = Plan { bytes, ..PLAN };
     let mut flows = Flows::new(joined, [plan; 2]);
+    let mut chance = Pcg64Mcg::seed_from_u64(seed.rotate_left(32));
     let mut current = None;
     let mut next = 30_000;
     flows.run_with(&mut world, LIMIT, |world, flows| {
@@ -48,6 +50,8 @@ fn back_and_forth(bytes: usize, loss: f64, seed: u64) -> u64 {
                 next = done + rng.random_range(1_000..60_000);
             } else if done > next && world.is_spliced(splice) {
                 let _ = world.stack(PROXY).unsplice(now, splice);
+            } else if chance.random_bool(0.05) {
+                let _ = world.stack(PROXY).query_splice(splice);
             }
         } else if done > next && flows.has_relayed_all() {
             let (a, b) = (joined.front, joined.back);
@@ -75,7 +79,35 @@ fn back_and_forth(bytes: usize, loss: f64, seed: u64) -> u64 {
         let wrong = closed.filter(|event| matches!(event, Event::Closed(_, reason) if *reason != host::CloseReason::Graceful));
         assert_eq!(wrong.count(), 0);
     }
+    assert_progress_is_true(&world);
     world.counter(PROXY, "AccelSplicesTakenBack")
+}
+
+/// What the NIC tells of a splice grows, and is never more than it has forwarded in the end.
+fn assert_progress_is_true(world: &World) {
+    let mut told: HashMap<SpliceHandle, [LegProgress; 2]> = HashMap::new();
+    for event in world.events(PROXY) {
+        match event {
+            Event::SpliceProgress(handle, legs) => {
+                let before = told.insert(*handle, *legs);
+                for (side, leg) in legs.iter().enumerate() {
+                    let before = before.map_or(0, |before| before[side].acknowledged);
+                    assert!(before <= leg.acknowledged, "{before}, then {leg:?}");
+                }
+            }
+            Event::SpliceEnded(handle, report) => {
+                for (side, leg) in told.remove(handle).into_iter().flatten().enumerate() {
+                    let forwarded = report.bytes[1 - side];
+                    assert!(
+                        leg.acknowledged + leg.unacknowledged <= forwarded,
+                        "{leg:?}, {forwarded}"
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(told.is_empty(), "{told:?}");
 }
 
 #[test]
