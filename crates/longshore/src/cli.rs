@@ -81,7 +81,7 @@ pub enum Command {
   longshore restore /run/longshore.sock
   longshore restore /run/longshore.sock 10.9.0.1:51000")]
     Restore(Restore),
-    /// Have a running server read its certificates and its configuration file again
+    /// Have a running server or load balancer read its certificates and its configuration file again
     #[command(after_help = "Example:\n  sudo longshore reload /run/longshore.sock")]
     Reload(Reload),
     /// Stop a running service by its control socket

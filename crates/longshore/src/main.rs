@@ -31,6 +31,7 @@ mod nbd;
 mod nic_process;
 mod nvme;
 mod psk_file;
+mod read_again;
 mod report;
 mod run;
 mod sandbox;

@@ -52,7 +52,19 @@ pub enum RuleError {
     },
 }
 
+impl PartialEq for Rule {
+    fn eq(&self, other: &Rule) -> bool {
+        let what = |rule: &Rule| (rule.file.clone(), rule.action);
+        what(self) == what(other) && self.patterns.source() == other.patterns.source()
+    }
+}
+
 impl Rule {
+    /// The file that it was read from.
+    pub fn file(&self) -> &PathBuf {
+        &self.file
+    }
+
     /// Reads a file of patterns.
     ///
     /// # Errors

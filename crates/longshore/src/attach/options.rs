@@ -1,6 +1,6 @@
 //! The options that say how longshore reaches the network.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -54,6 +54,13 @@ pub struct Wire {
     /// Run stack and NIC on one thread instead of two
     #[arg(long, help_heading = "Debugging")]
     pub one_thread: bool,
+}
+
+impl Wire {
+    /// Whether this is one of the stack's addresses.
+    pub fn has(&self, ip: IpAddr) -> bool {
+        self.addresses.iter().any(|cidr| cidr.address == ip)
+    }
 }
 
 /// What the NIC does for whole connections; for servers.

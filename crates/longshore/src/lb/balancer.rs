@@ -1,5 +1,7 @@
 //! The load balancer: listeners, sessions, pools and checks on one stack.
 
+mod change;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -165,11 +167,11 @@ impl Balancer {
         [
             self.deadlines.next(),
             self.checker.poll_timeout(),
-            (has_idle || has_lines).then_some(self.swept + SWEEP),
+            (has_idle || has_lines || self.parts.has_removed_pools()).then_some(self.swept + SWEEP),
             self.parts.ends,
             self.parts.admission.poll_timeout(),
-            // Who has had a turn goes on at once.
-            (!self.ready.is_empty()).then_some(self.swept),
+            // Who has had a turn or may have a server goes on at once.
+            (!self.ready.is_empty() || !self.parts.woken.is_empty()).then_some(self.swept),
         ]
         .into_iter()
         .flatten()
@@ -209,34 +211,6 @@ impl Balancer {
             sockets.any(|socket| socket.send_queue > 0)
         };
         self.sessions.open == 0 && (ends <= now || !has_unsent())
-    }
-
-    /// Drains a server, or takes it back: a server that drains gets no new requests. False if there is no such server.
-    pub fn drain(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        pool: &str,
-        address: SocketAddr,
-        drains: bool,
-    ) -> bool {
-        let Some(pool) = self
-            .parts
-            .pools
-            .iter_mut()
-            .find(|one| one.config.name == pool)
-        else {
-            return false;
-        };
-        let Some(index) = pool.find(address) else {
-            return false;
-        };
-        pool.drain(index, drains, &mut self.parts.woken);
-        if drains {
-            let server = &mut pool.servers[index];
-            server.close_idle(now, now, stack, &mut self.parts.roles);
-        }
-        true
     }
 
     /// Every frontend with what it has counted.
@@ -288,6 +262,7 @@ impl Balancer {
                     server.close_idle(now, unused_since, stack, &mut self.parts.roles);
                 }
             }
+            self.parts.let_go(now, stack);
         }
         if self.parts.ends.is_some_and(|ends| ends <= now) && self.sessions.open > 0 {
             progress = true;

@@ -12,7 +12,7 @@ use super::keys::{Role, Roles, ServerKey, SessionKey};
 use super::leg::{Filled, Leg};
 use super::pool::{Evidence, Pool};
 use super::proxy_protocol;
-use super::server::server;
+use super::server::{Server, server};
 use crate::http::{Head, find_head};
 
 /// Bytes of the head of a check's response.
@@ -79,7 +79,7 @@ impl Checker {
                     pool,
                     server: index,
                 };
-                let due = server(ground.pools, key).health.due();
+                let due = server(ground.pools, key).check_due();
                 if due.is_some_and(|due| due <= now) {
                     self.begin(key, ground);
                 }
@@ -121,6 +121,18 @@ impl Checker {
         }
     }
 
+    /// Ends the checks of these servers without a result.
+    pub fn forget(&mut self, is_over: impl Fn(ServerKey) -> bool, ground: &mut Ground<'_>) {
+        self.running.retain(|check| {
+            let goes_on = !is_over(check.key);
+            if !goes_on {
+                ground.roles.clear(check.leg.id);
+                let _ = ground.stack.abort(ground.now, check.leg.id);
+            }
+            goes_on
+        });
+    }
+
     fn begin(&mut self, key: ServerKey, ground: &mut Ground<'_>) {
         let now = ground.now;
         let server = server(ground.pools, key);
@@ -144,7 +156,7 @@ impl Checker {
 
     fn plan(&mut self, pools: &[Pool]) {
         let servers = pools.iter().flat_map(|pool| &pool.servers);
-        let begins = servers.filter_map(|server| server.health.due());
+        let begins = servers.filter_map(Server::check_due);
         let ends = self.running.iter().map(|check| check.deadline);
         self.due = begins.chain(ends).min();
     }

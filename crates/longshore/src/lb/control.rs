@@ -24,9 +24,10 @@ pub fn answer(
             if balancer.drain(now, stack, &pool, backend, drains) {
                 Answer::Done
             } else {
-                let known = balancer.pools().iter().flat_map(|pool| {
+                let pools = balancer.pools().iter().filter(|pool| !pool.has_left());
+                let known = pools.flat_map(|pool| {
                     let name = &pool.config.name;
-                    let servers = pool.servers.iter();
+                    let servers = pool.servers.iter().filter(|server| !server.is_leaving);
                     servers.map(move |server| format!("{name} {}", server.config.address))
                 });
                 let known = known.collect::<Vec<_>>().join(", ");
@@ -44,7 +45,8 @@ pub fn counters(balancer: &Balancer) -> impl Iterator<Item = CounterGroup> + '_ 
     let frontends = balancer.frontends().map(|(config, counters)| {
         CounterGroup::new(&format!("frontend {}", config.name), counters.iter())
     });
-    let pools = balancer.pools().iter().flat_map(|pool| {
+    let pools = balancer.pools().iter().filter(|pool| !pool.has_left());
+    let pools = pools.flat_map(|pool| {
         let name = &pool.config.name;
         let state = PoolState {
             waiting: pool.waiting() as u64,
@@ -54,10 +56,11 @@ pub fn counters(balancer: &Balancer) -> impl Iterator<Item = CounterGroup> + '_ 
             &format!("pool {name}"),
             state.iter().chain(pool.counters.iter()),
         );
-        let servers = pool.servers.iter().map(move |server| {
+        let servers = pool.servers.iter().filter(|server| !server.has_left());
+        let servers = servers.map(move |server| {
             let state = ServerState {
                 up: server.health.is_up().into(),
-                draining: server.is_draining.into(),
+                draining: server.drains().into(),
                 active: server.active.into(),
                 idle: server.idle() as u64,
             };

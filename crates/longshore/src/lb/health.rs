@@ -45,6 +45,17 @@ impl Health {
         }
     }
 
+    /// Takes other settings. What has been found stays, as far as it is still looked for.
+    pub fn configure(&mut self, now: Instant, config: config::Health, index: u32) {
+        let is_new = self.config.probe.is_none();
+        let mut health = Self::new(now, config, index);
+        if health.config.probe.is_some() && !is_new {
+            health.is_up = self.is_up;
+            health.streak = 0;
+        }
+        *self = health;
+    }
+
     /// Whether it may serve.
     pub fn is_up(&self) -> bool {
         self.is_up

@@ -31,16 +31,19 @@ pub mod options;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 pub use balancer::Balancer;
 pub use options::Options;
 
 use crate::access_log::AccessLog;
 use crate::attach::{Attached, attach};
+use crate::cli::Command as Main;
 use crate::control::{Answer, Request, Server as ControlServer, ask};
+use crate::read_again::{directories, expect_regular};
 use crate::sandbox::Files;
 use crate::service::{Application, Ended, Service};
 use crate::signals::{Signal, Signals};
@@ -79,7 +82,8 @@ fn drain(target: &Target, drains: bool) -> Result<()> {
 
 fn balance(run: &Run) -> Result<()> {
     let config = Config::read(&run.config)?;
-    config.check_addresses(|ip| run.wire.addresses.iter().any(|cidr| cidr.address == ip))?;
+    config.check_addresses(|ip| run.wire.has(ip))?;
+    let read_again = directories(config.files().chain([&run.config]))?;
     let mut readiness = run.background.begin()?;
     let signals = Signals::block()?;
     let mut control = run
@@ -97,9 +101,10 @@ fn balance(run: &Run) -> Result<()> {
     if let Some(log) = access_log {
         balancer.set_access_log(log);
     }
+    let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();
     run.account.enter(Files {
         read: None,
-        read_again: &[],
+        read_again: &read_again,
         remove: control.as_ref().map(ControlServer::directory),
     })?;
     readiness.tell()?;
@@ -108,34 +113,60 @@ fn balance(run: &Run) -> Result<()> {
         control: control.as_mut(),
         readiness: &mut readiness,
     };
-    let ended = service.run(&mut balancer, &mut attached)?;
+    let mut balancing = Balancing {
+        balancer,
+        config: run.config.clone(),
+    };
+    let ended = service.run(&mut balancing, &mut attached)?;
     drop(control);
     if ended == Ended::InOrder {
-        finish(&balancer, &mut attached, &signals)?;
+        finish(&balancing.balancer, &mut attached, &signals)?;
     }
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
 }
 
-impl Application for Balancer {
+/// The load balancer, and the file of its settings and options.
+struct Balancing {
+    balancer: Balancer,
+    config: PathBuf,
+}
+
+impl Application for Balancing {
     fn poll(&mut self, now: Instant, attached: &mut Attached) -> bool {
-        Balancer::poll(self, now, attached.runtime.stack())
+        self.balancer.poll(now, attached.runtime.stack())
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        Balancer::poll_timeout(self)
+        self.balancer.poll_timeout()
     }
 
     fn answer(&mut self, now: Instant, request: Request, attached: &mut Attached) -> Answer {
-        control::answer(now, self, attached, request)
+        control::answer(now, &mut self.balancer, attached, request)
+    }
+
+    fn reload(&mut self, now: Instant, attached: &mut Attached) -> Result<Vec<String>> {
+        if self.balancer.ends().is_some() {
+            bail!("the load balancer is about to end");
+        }
+        expect_regular(&self.config)?;
+        let (cli, mut restart) = crate::config::read_again().map_err(|error| anyhow!("{error}"))?;
+        let Main::Lb(Options::Run(run)) = cli.command else {
+            bail!("the command line is no longer that of a load balancer");
+        };
+        let config = Config::read(&self.config)?;
+        config.check_addresses(|ip| run.wire.has(ip))?;
+        let stack = attached.runtime.stack();
+        restart.extend(self.balancer.reload(now, config, stack));
+        Ok(restart)
     }
 
     fn stop(&mut self, now: Instant, attached: &mut Attached) {
-        Balancer::stop(self, now, attached.runtime.stack());
+        self.balancer.stop(now, attached.runtime.stack());
     }
 
     fn is_done(&self, now: Instant, attached: &mut Attached) -> bool {
-        Balancer::is_done(self, now, attached.runtime.stack())
+        self.balancer.is_done(now, attached.runtime.stack())
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Run {
     /// Configuration in TOML: frontends, routes and pools, as in the example below; and options, in the table `lb`
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Control socket, for `longshore stat`, `longshore ss` and `longshore lb drain`
+    /// Control socket, for `longshore stat`, `ss`, `lb drain`, `reload` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
     /// Where requests are logged.
@@ -126,6 +126,10 @@ pub const EXAMPLES: &str = r#"Example:
   curl http://10.9.0.2/
   longshore stat lb.sock
   longshore lb drain lb.sock app 10.9.0.1:8081
+
+  # other backends and limits, without losing a connection
+  sed -i 's/weight = 2/weight = 5/' lb.toml
+  longshore reload lb.sock
   longshore stop lb.sock
 
 First SIGTERM drains (`shutdown-time`), second quits.

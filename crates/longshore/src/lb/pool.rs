@@ -1,5 +1,7 @@
 //! A pool: its servers, which one is next, and the sessions that wait for one.
 
+mod change;
+
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -25,6 +27,8 @@ pub struct Pool {
     pub counters: PoolCounters,
     /// So few servers are up that requests go to all of them.
     pub is_panicking: bool,
+    /// The settings name it no more.
+    pub is_removed: bool,
     chooser: Chooser,
     queue: Queue,
 }
@@ -61,6 +65,7 @@ impl Pool {
             chooser: Chooser::new(config.balance, config.backends.len()),
             queue: Queue::default(),
             is_panicking: false,
+            is_removed: false,
             config,
         }
     }
@@ -134,7 +139,8 @@ impl Pool {
         (stack, roles): (&mut Stack, &mut Roles),
         woken: &mut VecDeque<SessionKey>,
     ) {
-        if evidence == Evidence::Request && result.is_err() && self.is_last_up(index) {
+        let is_spared = evidence == Evidence::Request && result.is_err() && self.is_last_up(index);
+        if is_spared || self.servers[index].is_leaving {
             return;
         }
         let name = &self.config.name;
@@ -173,7 +179,7 @@ impl Pool {
     /// Which servers get requests has changed: enough of them may be up again, or too few (Envoy's panic threshold), and
     /// those who wait may find room.
     fn reassess(&mut self, woken: &mut VecDeque<SessionKey>) {
-        let in_use = self.servers.iter().filter(|server| !server.is_draining);
+        let in_use = self.servers.iter().filter(|server| !server.drains());
         let (all, up) = in_use.fold((0, 0), |(all, up), server| {
             (all + 1, up + u32::from(server.health.is_up()))
         });
@@ -240,10 +246,10 @@ impl Pool {
         has_room
     }
 
-    /// The server of this address.
+    /// The server of this address that the settings name.
     pub fn find(&self, address: std::net::SocketAddr) -> Option<usize> {
         self.servers
             .iter()
-            .position(|server| server.config.address == address)
+            .position(|server| server.config.address == address && !server.is_leaving)
     }
 }

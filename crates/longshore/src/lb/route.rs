@@ -83,6 +83,23 @@ impl Routes {
         true
     }
 
+    /// Gives the pools other numbers, by those that they have.
+    pub fn renumber(&mut self, numbers: &[usize]) {
+        let hosts = self.exact.values_mut().chain(self.below.values_mut());
+        let paths = hosts.chain([&mut self.any]).flatten();
+        let named = paths.map(|(_, pool)| pool).chain(&mut self.default);
+        for pool in named {
+            *pool = numbers[*pool];
+        }
+    }
+
+    /// The pools that requests may be for.
+    pub fn pools(&self) -> impl Iterator<Item = usize> {
+        let hosts = self.exact.values().chain(self.below.values());
+        let paths = hosts.chain([&self.any]).flatten();
+        paths.map(|(_, pool)| *pool).chain(self.default)
+    }
+
     /// The pool for all that no route names; a TCP frontend's.
     pub fn default_pool(&self) -> Option<usize> {
         self.default

@@ -25,6 +25,8 @@ pub struct Server {
     pub fault: Option<Fault>,
     /// It gets no new requests.
     pub is_draining: bool,
+    /// The settings name it no more: it gets no new requests, and is not checked.
+    pub is_leaving: bool,
     /// Sessions that use it.
     pub active: u32,
     /// What it has counted.
@@ -47,6 +49,7 @@ impl Server {
             health: Health::new(now, health.clone(), index as u32),
             fault: None,
             is_draining: false,
+            is_leaving: false,
             active: 0,
             counters: ServerCounters::default(),
             idle: VecDeque::new(),
@@ -57,7 +60,48 @@ impl Server {
 
     /// It may get something new; if its pool panics, also when it is down.
     pub fn is_usable(&self, is_panicking: bool) -> bool {
-        (self.health.is_up() || is_panicking) && !self.is_draining
+        (self.health.is_up() || is_panicking) && !self.drains()
+    }
+
+    /// It gets nothing new, up or down.
+    pub fn drains(&self) -> bool {
+        self.is_draining || self.is_leaving
+    }
+
+    /// When its next check is due.
+    pub fn check_due(&self) -> Option<Instant> {
+        self.health.due().filter(|_| !self.is_leaving)
+    }
+
+    /// Takes other settings, of the one at `index` of its pool. Whether a check under way counts no more.
+    pub fn configure(
+        &mut self,
+        now: Instant,
+        config: config::Backend,
+        health: &config::Health,
+        index: usize,
+    ) -> bool {
+        let is_other = *health != *self.health.config();
+        if is_other || self.is_leaving {
+            self.health.configure(now, health.clone(), index as u32);
+        }
+        if self.health.is_up() {
+            self.fault = None;
+        }
+        self.is_leaving = false;
+        self.config = config;
+        is_other
+    }
+
+    /// The settings name it no more.
+    pub fn leave(&mut self, now: Instant, stack: &mut Stack, roles: &mut Roles) {
+        self.is_leaving = true;
+        self.close_idle(now, now, stack, roles);
+    }
+
+    /// Whether nothing is left of it: its place may be another's.
+    pub fn has_left(&self) -> bool {
+        self.is_leaving && self.active == 0
     }
 
     /// Requests that it may get before it has as many connections as it may have.
@@ -92,6 +136,16 @@ impl Server {
     ) {
         while let Some((id, since)) = self.idle.front().copied()
             && since <= unused_since
+        {
+            self.drop_idle(now, id, stack, roles);
+        }
+    }
+
+    /// Closes the idle connections beyond so many; and all of them if connections have to begin with the client's name.
+    pub fn keep_idle(&mut self, most: usize, now: Instant, stack: &mut Stack, roles: &mut Roles) {
+        let most = if self.config.proxy.is_some() { 0 } else { most };
+        while self.idle.len() > most
+            && let Some((id, _)) = self.idle.front().copied()
         {
             self.drop_idle(now, id, stack, roles);
         }

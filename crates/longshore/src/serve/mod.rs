@@ -27,6 +27,7 @@ use crate::config;
 use crate::control::{self, Answer, Request};
 use crate::matching::{Matcher, Rule};
 use crate::min_rate::MinRate;
+use crate::read_again::{directories, expect_regular};
 use crate::sandbox::Files;
 use crate::service::{Application, Service};
 use crate::signals::Signals;
@@ -35,7 +36,7 @@ use crate::store::Store;
 pub use options::{EXAMPLES, Options};
 
 use files::FileSource;
-use secrets::{Secrets, directories, expect_regular};
+use secrets::Secrets;
 use server::{Rules, Server};
 
 /// How often sessions are looked at for those that take too long.

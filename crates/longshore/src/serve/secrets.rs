@@ -1,16 +1,13 @@
 //! What a server proves itself to clients with: certificates or pre-shared keys from files, which are read again when it is told to.
 
-use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use handshake::{
     Certificate, Certificates, KeyLogSink, Misfit, Options as TlsOptions, server_config_by_name,
 };
 use host::TlsRole;
-use rustix::fs::{Mode, OFlags};
 
 use super::options::Options;
 use crate::psk_file::{self, PskFile};
@@ -105,43 +102,6 @@ fn misfit(options: &Options, Misfit { place, error }: Misfit) -> anyhow::Error {
     anyhow::Error::new(error).context(format!(
         "{cert} and {key} can't be used; a certificate and its key must belong together"
     ))
-}
-
-/// That reading a file comes to an end.
-///
-/// # Errors
-/// It is not there, or something else, such as a pipe.
-pub(super) fn expect_regular(file: &Path) -> Result<()> {
-    let metadata = std::fs::metadata(file);
-    let metadata = metadata.with_context(|| format!("{} can't be read", file.display()))?;
-    ensure!(metadata.is_file(), "{} is no regular file", file.display());
-    Ok(())
-}
-
-/// The directories that [`reload`](Secrets::reload) reads from, and that the files which their links lead to are in. What is no file,
-/// such as a pipe, is not read again.
-///
-/// # Errors
-/// One can't be opened.
-pub(super) fn directories<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>> {
-    let mut directories = BTreeSet::new();
-    for file in files {
-        if expect_regular(file).is_err() {
-            continue;
-        }
-        let path = std::path::absolute(file)?;
-        let target = path.canonicalize();
-        let target = target.with_context(|| format!("{} can't be read", file.display()))?;
-        let parents = [path.parent(), target.parent()];
-        directories.extend(parents.into_iter().flatten().map(Path::to_owned));
-    }
-    let opened = directories.iter().map(|path| {
-        // To read in it, and not what is in it: `/etc/ssl/private` lets the group do no more.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(path, flags, Mode::empty());
-        directory.with_context(|| format!("{} can't be opened", path.display()))
-    });
-    opened.collect()
 }
 
 /// The certificates that were named.

@@ -176,12 +176,19 @@ fn check_matching(
         let remedy = "remove it: what is searched for patterns is never spliced";
         return Err(place.at("splice").wrong("…", remedy));
     }
-    let rule = Rule::read(&folder.join(&matching.file), matching.action);
-    rule.map(Some).map_err(|error| {
+    let wrong = |error: String| {
         let name = matching.file.display().to_string();
         let place = place.at("match").at("file");
-        place.wrong(quoted(&name), error.to_string())
-    })
+        place.wrong(quoted(&name), error)
+    };
+    let file = folder.join(&matching.file);
+    if std::fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
+        return Err(wrong(
+            "it is no regular file; name a file of patterns".to_owned(),
+        ));
+    }
+    let rule = Rule::read(&file, matching.action);
+    rule.map(Some).map_err(|error| wrong(error.to_string()))
 }
 
 /// Keys that mean nothing for a frontend that does not look into the bytes.

@@ -7,7 +7,7 @@ mod span;
 mod tests;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -146,7 +146,7 @@ pub struct Backend {
 }
 
 /// How a pool's backends are checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// What is tried; `None`: nothing, they count as healthy.
     pub probe: Option<Probe>,
@@ -200,6 +200,15 @@ impl Config {
             Ok(config) => Ok(Config { source, ..config }),
             Err(wrong) => Err(source.wrong(wrong)),
         }
+    }
+
+    /// The files that it names.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let rules = self
+            .frontends
+            .iter()
+            .filter_map(|frontend| frontend.matching.as_ref());
+        rules.map(Rule::file)
     }
 
     /// Checks that frontends listen on addresses that the stack has.

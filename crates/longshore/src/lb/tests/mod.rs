@@ -7,6 +7,7 @@ mod min_rate;
 mod panic;
 mod queue;
 mod readers;
+mod reload;
 mod rig;
 mod starvation;
 mod tcp;

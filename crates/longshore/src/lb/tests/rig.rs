@@ -265,6 +265,12 @@ impl Rig {
         }
     }
 
+    /// Gives the load balancer another configuration. Answers what needs a restart.
+    pub fn reload(&mut self, config: &str) -> Vec<String> {
+        let (now, config) = (self.world.now(), Config::parse("test", config).unwrap());
+        self.balancer.reload(now, config, self.world.stack(0))
+    }
+
     /// Runs until it is so.
     pub fn run(&mut self, until: impl FnMut(&Rig) -> bool) {
         let end = self.world.now() + Duration::from_secs(300);
