@@ -6,6 +6,7 @@ mod interface;
 mod key_log;
 mod memory;
 mod options;
+mod tcp;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -139,6 +140,7 @@ fn builder(wire: &Wire, connections: &Connections) -> Result<Builder> {
     stack.gateway_v4 = wire.gateway;
     stack.gateway_v6 = wire.gateway6;
     stack.memory = wire.memory.unwrap_or_else(memory::share);
+    wire.tcp.apply(&mut stack.tcp);
     stack.accel = connections.accel;
     stack.accel_handshakes = connections.accel_handshakes;
     stack.handoff = connections.handoff.clone();

@@ -173,6 +173,9 @@ impl Connection {
             self.timers.cancel(Timer::Cork);
         } else if !self.snd.cork {
             self.snd.flush = false;
+        } else if !self.snd.flush {
+            // What is left waits for itself.
+            self.timers.cancel(Timer::Cork);
         }
         let limited = self.congestion.cwnd() < self.pipe().saturating_add(mss);
         let flight = self.pipe();

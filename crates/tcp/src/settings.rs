@@ -56,9 +56,7 @@ impl Settings {
             delayed_ack: config
                 .delayed_ack
                 .and_then(|delay| NonZeroU32::new(millis(delay))),
-            user_timeout: config
-                .user_timeout
-                .map(|limit| NonZeroU32::new(millis(limit)).unwrap_or(NonZeroU32::MIN)),
+            user_timeout: config.user_timeout.map(at_least_one),
             orphan_timeout: millis(config.orphan_timeout),
             time_wait: millis(config.time_wait),
             fin_wait_2: millis(config.fin_wait_2),
@@ -75,6 +73,10 @@ impl Settings {
     pub(crate) fn user_timeout(&self) -> Option<Nanos> {
         self.user_timeout
             .map(|millis| u64::from(millis.get()) * MILLISECOND)
+    }
+
+    pub(crate) fn set_user_timeout(&mut self, limit: Option<Duration>) {
+        self.user_timeout = limit.map(at_least_one);
     }
 
     /// The peer is waited for no longer than one of an orphan.
@@ -94,6 +96,10 @@ impl Settings {
     pub(crate) fn fin_wait_2(&self) -> Nanos {
         u64::from(self.fin_wait_2) * MILLISECOND
     }
+}
+
+fn at_least_one(duration: Duration) -> NonZeroU32 {
+    NonZeroU32::new(millis(duration)).unwrap_or(NonZeroU32::MIN)
 }
 
 fn millis(duration: Duration) -> u32 {

@@ -1,6 +1,6 @@
 //! The control block of a connection: its parts, how it is made, its commands and getters.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::tcp::Header;
 
@@ -19,7 +19,9 @@ use crate::sender::Sender;
 use crate::settings::Settings;
 use crate::time::{MILLISECOND, Nanos, Time, nanos};
 use crate::timer::{Timer, Timers};
-use crate::{Backoff, ChallengeLimit, CloseReason, Config, Event, Handshake, Initial, State};
+use crate::{
+    Backoff, ChallengeLimit, CloseReason, Config, Event, Handshake, Initial, KeepAlive, State,
+};
 
 /// One TCP connection: plain data, to be kept anywhere and moved (a TCB). See the crate's root for how to drive it.
 #[derive(Clone, Debug)]
@@ -333,6 +335,26 @@ impl Connection {
         self.snd.cork = on;
         self.snd.flush = false;
         self.timers.cancel(Timer::Cork);
+    }
+
+    /// Probes a peer that has been silent for so long (RFC 9293 §3.8.4), or no more.
+    pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>) {
+        let watched = self.settings.keep_alive.is_some();
+        self.settings.keep_alive = keep_alive.map(Into::into);
+        self.timers.cancel(Timer::KeepAlive);
+        if watched && self.snd.unsent() == 0 && self.snd.una == self.snd.nxt {
+            // Those without an answer are counted anew.
+            self.probes = 0;
+        }
+        let rests = self.state.is_synchronized() && self.state != State::TimeWait;
+        if rests && !self.is_parked() {
+            self.arm_keep_alive(self.time(now).min(self.heard_at));
+        }
+    }
+
+    /// Gives up when data has gone unacknowledged for so long, or counts retries (see [`Config::user_timeout`](crate::Config::user_timeout)).
+    pub fn set_user_timeout(&mut self, limit: Option<Duration>) {
+        self.settings.set_user_timeout(limit);
     }
 
     /// What happened, oldest first.

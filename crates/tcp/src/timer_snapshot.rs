@@ -80,8 +80,15 @@ impl Connection {
         if !is_in_flight && timer_snapshot.persist.is_some() {
             self.go_on_until(now, Timer::Persist, timer_snapshot.persist);
         }
-        if self.settings.keep_alive.is_some() && timer_snapshot.keep_alive.is_some() {
-            self.go_on_until(now, Timer::KeepAlive, timer_snapshot.keep_alive);
+        if let Some(keep_alive) = self.settings.keep_alive
+            && self.timers.is_set(Timer::KeepAlive)
+        {
+            // It may have been asked for only now, of a peer that has been silent for a while.
+            let due = match timer_snapshot.keep_alive {
+                Some(left) => now.after(nanos(left)),
+                None => self.heard_at.after(keep_alive.idle()),
+            };
+            self.timers.set(Timer::KeepAlive, due);
         }
     }
 

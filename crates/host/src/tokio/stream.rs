@@ -6,9 +6,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tcp::KeepAlive;
 
 use super::shared::{Handle, Slot};
 use super::tls::TlsStream;
@@ -56,6 +57,33 @@ impl TcpStream {
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.handle
             .command(|state, _| Ok(state.stack()?.set_nodelay(self.id, nodelay)?))
+    }
+
+    /// While on, only full segments are sent; a short one waits for more, or for 200 ms.
+    ///
+    /// # Errors
+    /// When the stack has ended.
+    pub fn set_cork(&self, on: bool) -> io::Result<()> {
+        self.handle
+            .command(|state, _| Ok(state.stack()?.set_cork(self.id, on)?))
+    }
+
+    /// Has a peer probed that has been silent for long, or no more.
+    ///
+    /// # Errors
+    /// When the stack has ended.
+    pub fn set_keep_alive(&self, keep_alive: Option<KeepAlive>) -> io::Result<()> {
+        self.handle
+            .command(|state, _| Ok(state.stack()?.set_keep_alive(self.id, keep_alive)?))
+    }
+
+    /// How long the peer may leave data unacknowledged, or keep its window closed to it.
+    ///
+    /// # Errors
+    /// When the stack has ended.
+    pub fn set_user_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        self.handle
+            .command(|state, _| Ok(state.stack()?.set_user_timeout(self.id, limit)?))
     }
 
     /// What `ss -ti` would say of it.

@@ -8,6 +8,7 @@ use host::{Accel, Cidr, Handoff, Offload};
 use nic::ToeConfig;
 
 use super::memory;
+use super::tcp::TcpOptions;
 
 /// The interface or NIC that a stack of ours uses, its addresses, and what the NIC does for TLS and NVMe/TCP.
 #[derive(Clone, Debug, Args)]
@@ -48,6 +49,9 @@ pub struct Wire {
     /// machine's, or of its control group's limit, but at least 128M and at most 1G
     #[arg(long, value_name = "SIZE", value_parser = memory::parse, help_heading = "Limits")]
     pub memory: Option<u64>,
+    /// TCP.
+    #[command(flatten)]
+    pub tcp: TcpOptions,
     /// Poll without sleeping: lower latency, two cores busy
     #[arg(long, help_heading = "Debugging")]
     pub busy_poll: bool,

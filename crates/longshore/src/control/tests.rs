@@ -90,6 +90,7 @@ fn sockets_print_as_ss_does() {
             cwnd: 14480,
             rtt_us: 1500,
             rto_us: 204_000,
+            ecn: true,
             ..TcpFigures::default()
         }),
         skmem: None,
@@ -106,11 +107,11 @@ fn sockets_print_as_ss_does() {
     for part in [
         "ESTAB",
         "14480",
-        "cubic",
+        "ecn cubic",
         "rto:204 ",
         "rtt:1.5/0",
         "cwnd:10",
-        "\n    tcp  cubic",
+        "\n    tcp  ecn cubic",
         "\n    tls  TLSv1.3",
         "tx:device",
         "\n         owner:nic spliced\n",

@@ -87,7 +87,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
     let stack = attached.runtime.stack();
-    stack.set_user_timeout(send_timeout(options));
+    stack.set_default_user_timeout(send_timeout(options));
     listen(&mut server, &mut attached, &options.wire, port)?;
     announce(options, &attached, port);
     let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();
@@ -163,7 +163,7 @@ impl Application for Serving {
         attached
             .runtime
             .stack()
-            .set_user_timeout(send_timeout(&options));
+            .set_default_user_timeout(send_timeout(&options));
         changed.retain(|option| !RELOADED.contains(&option.as_str()));
         Ok(changed)
     }

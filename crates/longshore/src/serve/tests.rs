@@ -53,7 +53,7 @@ impl Rig {
         let mut server = Server::new(store, None, Offload::None, way, rules);
         let address = SocketAddr::new(OURS, 80);
         let limit = Some(Duration::from_secs(20));
-        world.stack(0).set_user_timeout(limit);
+        world.stack(0).set_default_user_timeout(limit);
         server.listen(world.stack(0), address).unwrap();
         Rig {
             world,

@@ -17,7 +17,7 @@ fn socket(remote: &str, received: u64, acked: u64) -> Socket {
     serde_json::from_value(serde_json::json!({
         "state": "ESTAB", "receive_queue": 0, "send_queue": 0, "local": "10.9.0.2:443", "remote": remote, "owner": "nic",
         "tcp": {
-            "congestion": "cubic", "ca_state": "open", "timestamps": true, "sack": true, "wscale": null, "rto_us": 200_000, "backoff": 0,
+            "congestion": "cubic", "ca_state": "open", "timestamps": true, "sack": true, "ecn": false, "wscale": null, "rto_us": 200_000, "backoff": 0,
             "rtt_us": 1_500, "rttvar_us": 10, "minrtt_us": 1_000, "mss": 1448, "advmss": 1448, "cwnd": 14480, "ssthresh": null,
             "snd_wnd": 65535, "rcv_wnd": 65535, "rcv_space": 65535, "bytes_sent": acked, "bytes_retrans": 2896, "bytes_acked": acked,
             "bytes_received": received, "segs_out": 1, "segs_in": 1, "unacked": 0, "sacked": 0, "lost": 0, "notsent": 0, "retrans": 0,

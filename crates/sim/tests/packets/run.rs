@@ -255,6 +255,9 @@ impl Run {
             Call::Close => stack.close(now, socket).map_err(failed),
             Call::Abort => stack.abort(now, socket).map_err(failed),
             Call::NoDelay => stack.set_nodelay(socket, true).map_err(failed),
+            Call::Cork(on) => stack.set_cork(socket, on).map_err(failed),
+            Call::KeepAlive(keep_alive) => stack.set_keep_alive(socket, keep_alive).map_err(failed),
+            Call::UserTimeout(limit) => stack.set_user_timeout(socket, limit).map_err(failed),
             Call::Listen | Call::Unlisten | Call::Accept | Call::Connect => Ok(()),
         }
     }

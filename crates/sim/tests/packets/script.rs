@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tcp::KeepAlive;
 use wire::icmp::v4::Unreachable;
 
 use super::bench::{Mode, Setup};
@@ -71,6 +72,9 @@ pub enum Call {
     Close,
     Abort,
     NoDelay,
+    Cork(bool),
+    KeepAlive(Option<KeepAlive>),
+    UserTimeout(Option<Duration>),
 }
 
 /// What the application must see.
@@ -200,6 +204,15 @@ impl Call {
             "close" => Self::Close,
             "abort" => Self::Abort,
             "nodelay" => Self::NoDelay,
+            "cork" => Self::Cork(!words.take("off")),
+            "keep-alive" if words.take("off") => Self::KeepAlive(None),
+            "keep-alive" => Self::KeepAlive(Some(KeepAlive {
+                idle: time(words.word("the idle time")?)?,
+                interval: time(words.word("the interval")?)?,
+                probes: words.number("the probes")?,
+            })),
+            "user-timeout" if words.take("off") => Self::UserTimeout(None),
+            "user-timeout" => Self::UserTimeout(Some(time(words.word("the time")?)?)),
             other => return Err(format!("no call `{other}`")),
         };
         words.end().map(|()| call)

@@ -5,6 +5,7 @@ mod http;
 mod info;
 mod memory;
 mod offload;
+mod options;
 mod patterns;
 mod pdus;
 mod read;

@@ -1,6 +1,6 @@
 //! Writing.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nic::ring::Slice;
 
@@ -112,25 +112,6 @@ impl Stack {
                 Err(SocketError::Closed(reason))
             }
         }
-    }
-
-    /// Turns Nagle's algorithm off, or on again.
-    ///
-    /// # Errors
-    /// [`NotFound`](SocketError::NotFound), [`Spliced`](SocketError::Spliced).
-    pub fn set_nodelay(&mut self, id: SocketId, nodelay: bool) -> Result<(), SocketError> {
-        if let Some(set) = self.offload.set_nodelay_quasi(id, nodelay) {
-            return set;
-        }
-        self.transport().sockets.owned(id)?.tcp.set_nagle(!nodelay);
-        Ok(())
-    }
-
-    /// How long peers of connections may leave data unacknowledged, or keep their window closed to it, before these are given up with
-    /// [`TimedOut`](crate::CloseReason::TimedOut), as Linux's `TCP_USER_TIMEOUT` has it (RFC 5482, RFC 6429 §3). It is for connections that are opened
-    /// from now on, by peers at listeners of later than now; those that the NIC sets up have it at all listeners. Without one retransmissions are counted, and a peer that answers is waited for.
-    pub fn set_user_timeout(&mut self, limit: Option<Duration>) {
-        self.transport().config.tcp.user_timeout = limit;
     }
 
     /// Bytes that [`write`](Self::write) has room for now.

@@ -142,7 +142,12 @@ fn tcp(figures: &TcpFigures) -> String {
 /// What both ends have agreed on, and the algorithm of congestion control.
 fn agreed(figures: &TcpFigures) -> String {
     let mut text = String::new();
-    for (set, name) in [(figures.timestamps, "ts "), (figures.sack, "sack ")] {
+    let agreed = [
+        (figures.timestamps, "ts "),
+        (figures.sack, "sack "),
+        (figures.ecn, "ecn "),
+    ];
+    for (set, name) in agreed {
         text.push_str(if set { name } else { "" });
     }
     text.push_str(&figures.congestion);
