@@ -81,8 +81,8 @@ impl Buffers {
 }
 
 pub(crate) fn is_writable(regions: &DeviceRegions, buffer: Slice) -> bool {
-    regions.get(buffer.region).is_some_and(|region| {
-        let end = buffer.offset.checked_add(u64::from(buffer.len));
+    regions.locate(buffer).is_some_and(|(region, offset)| {
+        let end = offset.checked_add(u64::from(buffer.len));
         region.writable() && end.is_some_and(|end| end <= region.len() as u64)
     })
 }
@@ -99,9 +99,9 @@ pub(crate) fn write<R>(
     if end > buffer.len {
         return None;
     }
-    let region = regions.get(buffer.region)?;
+    let (region, offset) = regions.locate(buffer)?;
     region
-        .view_mut(buffer.offset + u64::from(at), len as usize)
+        .view_mut(offset.checked_add(u64::from(at))?, len as usize)
         .map(fill)
 }
 
@@ -117,11 +117,9 @@ pub(crate) fn copy(
     if to_at.checked_add(len)? > to.len {
         return None;
     }
-    let source = regions.get(from.region)?;
-    let target = regions.get(to.region)?;
-    let (from, to) = (
-        from.offset + u64::from(from_at),
-        to.offset + u64::from(to_at),
-    );
+    let (source, from) = regions.locate(from)?;
+    let (target, to) = regions.locate(to)?;
+    let from = from.checked_add(u64::from(from_at))?;
+    let to = to.checked_add(u64::from(to_at))?;
     source.copy_to(from, target, to, len).then_some(())
 }

@@ -33,6 +33,8 @@ pub(crate) struct Function {
     pub(crate) nic_packets: RxQueue,
     /// What these send.
     pub(crate) own: OwnSegments,
+    /// The host is woken also when slots of a send or command ring become free.
+    pub(crate) tells_sent: bool,
     /// How often it was reset.
     epoch: u32,
     pub(crate) counters: Counters,
@@ -95,6 +97,7 @@ impl Function {
             queues: queues.collect(),
             nic_packets: RxQueue::new(0),
             own: OwnSegments::default(),
+            tells_sent: device.tells_sent,
             epoch: 0,
             counters: Counters::default(),
         }

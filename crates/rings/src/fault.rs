@@ -2,6 +2,8 @@
 //! module turns that into a flag: the handler maps zeroes over the page and all after it (page by page, each would be a mapping of
 //! its own, of which a process may have 65,530), sets the mapping's flag, and the reader goes on; the connection that sent the file is then ended by its owner.
 //!
+//! Zeroes in place of memory that is mapped for writing can be written; [`Region`](nic::ring::Region) lets nobody write them, so that they take no memory.
+//!
 //! The handler is async-signal-safe: it reads a static table of atomics, makes one `mmap` system
 //! call and nothing else. A fault at any other address goes to the handler that was there before.
 
@@ -31,7 +33,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Guards `[start, start + len)`, and sets `*faulted` when a page of it turns out lost.
+    /// Guards `[start, start + len)`, and sets `*faulted` when a page of it turns out lost. What is mapped in its place can be written if `writable`.
     ///
     /// # Safety
     /// The whole pages of the range are a private concern of the caller, that may be mapped over, and both they and `faulted` outlive
@@ -39,6 +41,7 @@ impl Guard {
     pub(crate) unsafe fn new(
         start: usize,
         len: usize,
+        writable: bool,
         faulted: *const AtomicBool,
     ) -> Result<Guard, GuardError> {
         install().map_err(GuardError::Handler)?;
@@ -48,7 +51,7 @@ impl Guard {
             .position(|&used| !used)
             .ok_or(GuardError::Full)?;
         taken[slot] = true;
-        TABLE[slot].set(start, start + len, faulted.cast_mut());
+        TABLE[slot].set(start, start + len, writable, faulted.cast_mut());
         Ok(Guard { slot })
     }
 }
@@ -56,7 +59,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let mut taken = TAKEN.lock().unwrap_or_else(|e| e.into_inner());
-        TABLE[self.slot].set(0, 0, std::ptr::null_mut());
+        TABLE[self.slot].set(0, 0, false, std::ptr::null_mut());
         taken[self.slot] = false;
     }
 }
@@ -70,6 +73,7 @@ struct Slot {
     version: AtomicU32,
     start: AtomicUsize,
     end: AtomicUsize,
+    writable: AtomicBool,
     faulted: AtomicPtr<AtomicBool>,
 }
 
@@ -79,33 +83,36 @@ impl Slot {
             version: AtomicU32::new(0),
             start: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
+            writable: AtomicBool::new(false),
             faulted: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 
-    fn set(&self, start: usize, end: usize, faulted: *mut AtomicBool) {
+    fn set(&self, start: usize, end: usize, writable: bool, faulted: *mut AtomicBool) {
         let version = self.version.load(Ordering::Relaxed);
         self.version
             .store(version.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         self.start.store(start, Ordering::Relaxed);
         self.end.store(end, Ordering::Relaxed);
+        self.writable.store(writable, Ordering::Relaxed);
         self.faulted.store(faulted, Ordering::Relaxed);
         self.version
             .store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// The flag of this slot and the end of its range, when `address` is in that. A slot that changes meanwhile is
+    /// The flag of this slot, the end of its range and whether that is written to, when `address` is in it. A slot that changes meanwhile is
     /// not the one: the thread that faults still holds its own mapping.
-    fn flag_for(&self, address: usize) -> Option<(*mut AtomicBool, usize)> {
+    fn flag_for(&self, address: usize) -> Option<(*mut AtomicBool, usize, bool)> {
         let version = self.version.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Relaxed);
         let end = self.end.load(Ordering::Relaxed);
+        let writable = self.writable.load(Ordering::Relaxed);
         let faulted = self.faulted.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         let steady = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
         (steady && start <= address && address < end && !faulted.is_null())
-            .then_some((faulted, end))
+            .then_some((faulted, end, writable))
     }
 }
 
@@ -165,8 +172,12 @@ extern "C" fn on_sigbus(
     let address = unsafe { (*info).si_addr() } as usize;
     let guarded = TABLE.iter().find_map(|slot| slot.flag_for(address));
     let page = address & !(installed.page_bytes - 1);
-    if let Some((faulted, end)) = guarded
-        && map_zeroes(page, (end - page).next_multiple_of(installed.page_bytes))
+    if let Some((faulted, end, writable)) = guarded
+        && map_zeroes(
+            page,
+            (end - page).next_multiple_of(installed.page_bytes),
+            writable,
+        )
     {
         // SAFETY: the range is guarded still, since its reader is in it, and `Guard::new` asks
         // that the flag outlives the guard.
@@ -176,15 +187,19 @@ extern "C" fn on_sigbus(
     chain(&installed.previous, signal, info, context);
 }
 
-fn map_zeroes(page: usize, len: usize) -> bool {
+fn map_zeroes(page: usize, len: usize, writable: bool) -> bool {
     // SAFETY: __errno_location gives this thread's errno, which the interrupted code may look at.
     let errno = unsafe { *libc::__errno_location() };
+    let protection = match writable {
+        true => libc::PROT_READ | libc::PROT_WRITE,
+        false => libc::PROT_READ,
+    };
     // SAFETY: the pages lie in a guarded mapping, whose owner allowed it to be mapped over.
     let mapped = unsafe {
         libc::mmap(
             page as *mut libc::c_void,
             len,
-            libc::PROT_READ,
+            protection,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
             -1,
             0,

@@ -38,6 +38,7 @@ mod connection;
 #[allow(unsafe_code)]
 pub mod fault;
 mod gate;
+pub mod guest;
 #[allow(unsafe_code)]
 pub mod memory;
 mod message;

@@ -102,7 +102,9 @@ pub(crate) fn map_shared(file: BorrowedFd<'_>, offset: u64, len: usize) -> Resul
 /// When the system refuses, or [`MAX_GUARDED`](crate::fault::MAX_GUARDED) files are mapped.
 pub fn map_file(file: OwnedFd, offset: u64, len: usize) -> Result<Arc<Region>, MapFileError> {
     let pages = Pages::read_only(file.as_fd(), offset, len)?;
-    pages.guarded(len, |region| region.backed_by(Backing { file, offset }))
+    pages.guarded(len, false, |region| {
+        region.backed_by(Backing { file, offset })
+    })
 }
 
 /// The same for who does not show it to anybody else.
@@ -111,7 +113,33 @@ pub(crate) fn map_passed_file(
     offset: u64,
     len: usize,
 ) -> Result<Arc<Region>, MapFileError> {
-    Pages::read_only(file, offset, len)?.guarded(len, |region| region)
+    Pages::read_only(file, offset, len)?.guarded(len, false, |region| region)
+}
+
+/// Maps part of a file that is the memory of a virtual machine, whose VMM may cut it off at any time: the region is [faulted](Region::is_faulted) then.
+pub(crate) fn map_guest(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+    writable: bool,
+) -> Result<Arc<Region>, MapFileError> {
+    let may = match writable {
+        true => ProtFlags::READ | ProtFlags::WRITE,
+        false => ProtFlags::READ,
+    };
+    Pages::with_one_more(file, offset, len, may)?.guarded(len, writable, |region| region)
+}
+
+/// The rings of a queue, in memory of a virtual machine. `None` where they are not in the region, or not aligned.
+pub(crate) fn block_in(region: &Arc<Region>, offset: u64, len: usize) -> Option<Block> {
+    let offset = usize::try_from(offset).ok()?;
+    let end = offset.checked_add(len)?;
+    let start = region.as_ptr().wrapping_add(offset);
+    let is_possible = region.writable() && end <= region.len() && start.addr().is_multiple_of(128);
+    let owner: Arc<dyn Any + Send + Sync> = Arc::<Region>::clone(region);
+    // SAFETY: inside of the region, which is mapped for reading and writing as long as `owner` is there. The device reaches a region by address, on
+    // one thread with the block, and makes no reference to it.
+    is_possible.then(|| unsafe { Block::from_raw_parts(start, len, owner) })
 }
 
 /// Whether the file that a region maps has become too short for it.
@@ -158,33 +186,44 @@ impl Pages {
     }
 
     fn read_only(file: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Pages, MapFileError> {
+        let pages = Pages::with_one_more(file, offset, len, ProtFlags::READ)?;
+        // SAFETY: the range was mapped just now. Advice only: a refusal changes nothing.
+        let _ = unsafe { madvise(pages.start.as_ptr().cast(), len, Advice::Sequential) };
+        Ok(pages)
+    }
+
+    fn with_one_more(
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+        may: ProtFlags,
+    ) -> Result<Pages, MapFileError> {
         // A page more, which no reader comes to and no guard maps over: with it the mapping has the file, and who unmaps it closes that, not
         // who has run into a lost page.
         let page = page_bytes();
         let whole = len.checked_next_multiple_of(page);
         let whole = whole.and_then(|whole| whole.checked_add(page));
         let whole = whole.ok_or(io::Error::from(Errno::NOMEM))?;
-        let pages = Pages::map(file, offset, whole, ProtFlags::READ).map_err(io::Error::from)?;
-        // SAFETY: the range was mapped just now. Advice only: a refusal changes nothing.
-        let _ = unsafe { madvise(pages.start.as_ptr().cast(), len, Advice::Sequential) };
-        Ok(pages)
+        Ok(Pages::map(file, offset, whole, may).map_err(io::Error::from)?)
     }
 
-    /// A region of the first `len` bytes of these pages, which are mapped read-only, that survives the loss of some.
+    /// A region of the first `len` bytes of these pages, which are mapped for writing if `writable`, that survives the loss of some.
     fn guarded(
         self,
         len: usize,
+        writable: bool,
         finish: impl FnOnce(Region) -> Region,
     ) -> Result<Arc<Region>, MapFileError> {
         let pages = Arc::new(self);
         let owner: Arc<dyn Any + Send + Sync> = pages.clone();
-        // SAFETY: the pages stay mapped until the owner is dropped, which the region holds; they are mapped for reading, and the
-        // region says so. What others write to the file changes the bytes, which the NIC's check of retransmissions is there for.
-        let region = unsafe { Region::from_raw_parts(pages.start.as_ptr(), len, owner, false) };
+        // SAFETY: the pages stay mapped until the owner is dropped, which the region holds; they are mapped for reading, or for writing
+        // too, and the region says which. What others write to the file changes the bytes, which the NIC's check of retransmissions is there for.
+        let region = unsafe { Region::from_raw_parts(pages.start.as_ptr(), len, owner, writable) };
         let region = Arc::new(finish(region));
         // SAFETY: the range is this mapping's own. The guard lives in the pages, which the region drops as one of its fields:
         // the flag, another field, is still in memory then.
-        let guard = unsafe { Guard::new(pages.start.addr().get(), len, &region.faulted) }?;
+        let guard =
+            unsafe { Guard::new(pages.start.addr().get(), len, writable, &region.faulted) }?;
         let _ = pages.guard.set(guard);
         Ok(region)
     }

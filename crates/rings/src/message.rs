@@ -17,6 +17,11 @@ pub(crate) const ANSWER_BYTES: usize = ANSWER_WORDS * 8;
 /// What every message begins with: `lnsr`, and the version.
 const MAGIC: u64 = (u32::from_be_bytes(*b"lnsr") as u64) << 32;
 
+/// The first word of a message of this version.
+pub(crate) const fn head() -> u64 {
+    MAGIC | VERSION as u64
+}
+
 /// What a host asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
@@ -73,7 +78,7 @@ pub(crate) const REQUESTS: [&str; FEATURES as usize] = [
 impl Request {
     pub(crate) fn to_bytes(self) -> [u8; REQUEST_BYTES] {
         let mut words = [0; REQUEST_WORDS];
-        words[0] = MAGIC | u64::from(VERSION);
+        words[0] = head();
         match self {
             Request::SetUp(config) => {
                 words[1] = SET_UP;
@@ -99,7 +104,7 @@ impl Request {
 
     pub(crate) fn from_bytes(bytes: &[u8; REQUEST_BYTES]) -> Result<Request, BadRequest> {
         let words: [u64; REQUEST_WORDS] = words_of(bytes);
-        if words[0] != MAGIC | u64::from(VERSION) {
+        if words[0] != head() {
             let is_ours = words[0] >> 32 == MAGIC >> 32;
             return Err(if is_ours {
                 BadRequest::Version
@@ -183,6 +188,16 @@ macro_rules! identity {
         impl Identity {
             pub(crate) fn words(&self) -> [u64; IDENTITY.len()] {
                 [$(self.$field),*]
+            }
+
+            /// The answer to who asks for a word.
+            pub(crate) fn answer(&self, at: u64) -> Answer {
+                let words = self.words();
+                let word = usize::try_from(at).ok().and_then(|at| words.get(at));
+                Answer::Identity {
+                    word: word.copied().unwrap_or(0),
+                    words: words.len() as u64,
+                }
             }
 
             pub(crate) fn of([$($field),*]: [u64; IDENTITY.len()]) -> Identity {
@@ -330,7 +345,7 @@ impl Answer {
             }
             Answer::Refused(refusal) => (refusal.code(), [VERSION.into(), 0]),
         };
-        bytes_of(&[MAGIC | u64::from(VERSION), code, values[0], values[1]])
+        bytes_of(&[head(), code, values[0], values[1]])
     }
 
     /// The answer to a request. `None` for a malformed one.
@@ -373,7 +388,8 @@ impl Refusal {
         Refusal::Features(Features::NONE),
     ];
 
-    fn code(self) -> u64 {
+    /// Its number in messages.
+    pub fn code(self) -> u64 {
         let same = |other: &Refusal| std::mem::discriminant(other) == std::mem::discriminant(&self);
         let at = Refusal::ALL.iter().position(same);
         at.map_or(0, |at| at as u64 + 1)
@@ -401,7 +417,9 @@ fn mac_of(number: u64) -> MacAddr {
     MacAddr([a, b, c, d, e, f])
 }
 
-fn bytes_of<const WORDS: usize, const BYTES: usize>(words: &[u64; WORDS]) -> [u8; BYTES] {
+pub(crate) fn bytes_of<const WORDS: usize, const BYTES: usize>(
+    words: &[u64; WORDS],
+) -> [u8; BYTES] {
     const { assert!(WORDS * 8 == BYTES) };
     let mut bytes = [0; BYTES];
     for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -410,7 +428,9 @@ fn bytes_of<const WORDS: usize, const BYTES: usize>(words: &[u64; WORDS]) -> [u8
     bytes
 }
 
-fn words_of<const WORDS: usize, const BYTES: usize>(bytes: &[u8; BYTES]) -> [u64; WORDS] {
+pub(crate) fn words_of<const WORDS: usize, const BYTES: usize>(
+    bytes: &[u8; BYTES],
+) -> [u64; WORDS] {
     const { assert!(WORDS * 8 == BYTES) };
     let mut words = [0; WORDS];
     for (word, from) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {

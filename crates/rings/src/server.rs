@@ -12,6 +12,7 @@
 //! Nothing that a host controls runs on the data thread: no descriptor of the host's is received, examined, mapped or closed there, and no mapping
 //! of its memory goes away there.
 
+mod guest;
 mod host;
 mod limits;
 mod mailbox;
@@ -45,6 +46,7 @@ pub struct Server {
     mailbox: Mailbox,
     terms: Terms,
     threads: Threads,
+    has_guests: bool,
     /// To the gate.
     channel: Option<Arc<OwnedFd>>,
     is_draining: bool,
@@ -56,7 +58,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Host {
     function: FunctionId,
-    bell: Arc<OwnedFd>,
+    bells: Vec<Arc<OwnedFd>>,
     replies: SyncSender<Reply>,
 }
 
@@ -93,10 +95,17 @@ impl Server {
                 data_thread,
             },
             threads: Threads::default(),
+            has_guests: false,
             channel: None,
             is_draining: false,
             _own: None,
         })
+    }
+
+    /// A server whose hosts are [virtual machines](crate::guest): what comes by the channel are the lines of their gate.
+    pub fn for_guests(mut self) -> Server {
+        self.has_guests = true;
+        self
     }
 
     /// Takes hosts from a gate, by the other end of its [channel](Gate::channel), and from no gate before it. The threads that it starts have the
@@ -109,7 +118,11 @@ impl Server {
         let channel = Arc::new(channel);
         self.channel = Some(Arc::clone(&channel));
         let terms = self.terms.clone();
-        let serve = move |place: &_| host::run(place, &terms);
+        let serve = match self.has_guests {
+            true => guest::run,
+            false => host::run,
+        };
+        let serve = move |place: &_| serve(place, &terms);
         let listens = self.threads.listen(Door::Channel(channel), serve);
         // The gate sees that its channel has no listener.
         listens.inspect_err(|_| self.disconnect())
@@ -164,7 +177,7 @@ impl Server {
     fn attach(&mut self, nic: &mut Nic, offer: Offer) {
         let Offer {
             device,
-            bell,
+            bells,
             replies,
         } = offer;
         match self.admit(nic, device) {
@@ -173,12 +186,12 @@ impl Server {
                 answer(&replies, Reply::Attached { mtu });
                 self.host = Some(Host {
                     function,
-                    bell,
+                    bells,
                     replies,
                 });
             }
             Err(refusal) => {
-                drop(bell);
+                drop(bells);
                 answer(&replies, Reply::Refused(refusal));
             }
         }
@@ -197,17 +210,20 @@ impl Server {
     fn detach(&mut self, nic: &mut Nic) {
         if let Some(host) = self.host.take() {
             nic.detach(host.function);
-            drop(host.bell);
+            drop(host.bells);
             answer(&host.replies, Reply::Detached);
         }
     }
 
-    /// Wakes the host of this function, if it is ours.
-    pub fn ring(&self, function: FunctionId) {
+    /// Wakes the host of this function, which slept on this queue, if it is ours.
+    pub fn ring(&self, function: FunctionId, queue: u16) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         if let Some(host) = self.host.as_ref().filter(|host| host.function == function) {
             // Full is rung often and not answered. One that has gone is noticed in time.
-            let _ = send(&*host.bell, &[1], flags);
+            let queue = usize::from(queue);
+            if let Some(bell) = host.bells.get(queue).or(host.bells.first()) {
+                let _ = send(&**bell, &[1], flags);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::memory;
-use crate::message::{ANSWER_BYTES, Answer, Extent, Refusal, Request};
+use crate::message::{ANSWER_BYTES, Answer, Extent, REQUEST_BYTES, Refusal, Request};
 
 /// Why the NIC did not do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Line {
     ) -> Result<(Answer, Vec<OwnedFd>), Failure> {
         let mut line = self.lock();
         let socket = line.as_ref().ok_or(Failure::Gone(Errno::NOTCONN))?;
-        let answered = exchange(socket.as_fd(), request, descriptor);
+        let answered = exchange(socket.as_fd(), &request.to_bytes(), request, descriptor);
         let answered = answered.map_err(Failure::Gone);
         match answered {
             Ok((Answer::Refused(refusal), _)) => Err(Failure::Refused(refusal)),
@@ -63,9 +63,11 @@ impl Line {
     }
 }
 
-fn exchange(
+/// Sends a request, and waits for its answer, which looks like that to `like`. Gives it with the descriptors that came along.
+pub(crate) fn exchange(
     socket: BorrowedFd<'_>,
-    request: &Request,
+    request: &[u8; REQUEST_BYTES],
+    like: &Request,
     descriptor: Option<BorrowedFd<'_>>,
 ) -> Result<(Answer, Vec<OwnedFd>), Errno> {
     send(socket, request, descriptor)?;
@@ -79,16 +81,15 @@ fn exchange(
             received => have += received,
         }
     }
-    let answer = Answer::from_bytes(&bytes, request).ok_or(Errno::PROTO)?;
+    let answer = Answer::from_bytes(&bytes, like).ok_or(Errno::PROTO)?;
     Ok((answer, came))
 }
 
 fn send(
     socket: BorrowedFd<'_>,
-    request: &Request,
+    bytes: &[u8; REQUEST_BYTES],
     mut descriptor: Option<BorrowedFd<'_>>,
 ) -> Result<(), Errno> {
-    let bytes = request.to_bytes();
     let mut left = &bytes[..];
     while !left.is_empty() {
         let sent = passing::send(socket, left, descriptor.take(), SendFlags::empty())?;
@@ -126,7 +127,7 @@ impl Sharing for Line {
         let request = Request::Unregister(id);
         let told = line
             .as_ref()
-            .map(|socket| send(socket.as_fd(), &request, None));
+            .map(|socket| send(socket.as_fd(), &request.to_bytes(), None));
         if let Some(Err(_)) = told {
             *line = None;
         }

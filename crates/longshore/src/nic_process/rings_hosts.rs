@@ -79,8 +79,9 @@ impl RingsHosts {
     /// Wakes the hosts that slept when the NIC showed them something.
     pub fn wake(&self, nic: &mut Nic) {
         if !self.servers.is_empty() {
-            nic.take_wakeups(|function, _| {
-                self.servers.iter().for_each(|server| server.ring(function));
+            nic.take_wakeups(|function, queue| {
+                let servers = self.servers.iter();
+                servers.for_each(|server| server.ring(function, queue));
             });
         }
     }

@@ -175,8 +175,8 @@ impl Host<'_> {
 
 /// Writes into the host's memory. False where it has taken that away.
 fn write_to(regions: &DeviceRegions, slice: Slice, bytes: &[u8]) -> bool {
-    let region = regions.get(slice.region);
-    region.is_some_and(|region| region.write(slice.offset, bytes))
+    let located = regions.locate(slice);
+    located.is_some_and(|(region, offset)| region.write(offset, bytes))
 }
 
 /// A payload of which some may be placed.

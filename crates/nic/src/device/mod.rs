@@ -252,10 +252,14 @@ impl Nic {
         }
     }
 
-    /// Calls `wake` for each queue of a function whose host slept when something was published to it.
+    /// Calls `wake` for each queue of a function whose host slept when something was published to it, or given back to it if the function
+    /// [says so](crate::ring::DeviceFunction::over_each).
     pub fn take_wakeups(&mut self, mut wake: impl FnMut(FunctionId, u16)) {
         for function in &mut self.functions {
             for (index, queue) in function.queues.iter_mut().enumerate() {
+                if function.tells_sent {
+                    queue.rings.tell_sent();
+                }
                 if queue.rings.recv.take_wakeup() {
                     wake(function.id, index as u16);
                 }

@@ -67,9 +67,8 @@ pub(crate) fn add_rr_state(
         with_buffers(offloads, function, state.context, |buffers, function| {
             for slice in slices {
                 if !is_writable(&function.regions, *slice) {
-                    let region = function.regions.get(slice.region);
-                    return Err(match region {
-                        Some(region) if !region.writable() => ErrorCode::ReadOnlyMemory,
+                    return Err(match function.regions.locate(*slice) {
+                        Some((region, _)) if !region.writable() => ErrorCode::ReadOnlyMemory,
                         _ => ErrorCode::BadMemory,
                     });
                 }

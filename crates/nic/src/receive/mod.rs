@@ -115,10 +115,10 @@ pub(crate) fn reinject(
     if frame.len as usize > MAX_REINJECTED {
         return Err(ErrorCode::TooLarge);
     }
-    let region = function.regions.get(frame.region);
+    let located = function.regions.locate(frame);
     let mut bytes = std::mem::take(offloads.accel.scratch());
     bytes.resize(frame.len as usize, 0);
-    let read = region.is_some_and(|region| region.read(frame.offset, &mut bytes));
+    let read = located.is_some_and(|(region, offset)| region.read(offset, &mut bytes));
     let result = match classify(&bytes) {
         _ if !read => Err(ErrorCode::BadMemory),
         Class::Tcp(parsed) => {

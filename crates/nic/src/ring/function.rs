@@ -271,6 +271,8 @@ pub struct DeviceFunction {
     pub(crate) config: FunctionConfig,
     pub(crate) regions: DeviceRegions,
     pub(crate) queues: Vec<DeviceQueue>,
+    /// The host is woken also when slots of a send or command ring become free.
+    pub(crate) tells_sent: bool,
 }
 
 impl DeviceFunction {
@@ -302,6 +304,43 @@ impl DeviceFunction {
             config,
             regions: DeviceRegions::new(regions),
             queues: queues.ok_or(NotEmpty)?,
+            tells_sent: false,
+        })
+    }
+
+    /// The same for a host that has a block for each queue, and is woken also when the device has given slots of a send or command ring back. None of
+    /// it is believed.
+    ///
+    /// # Errors
+    /// When a ring is not empty.
+    ///
+    /// # Panics
+    /// When the settings [can't be](FunctionConfig::check), there are not as many blocks as queues, or one is smaller than
+    /// [that of one queue](FunctionConfig::block_bytes).
+    pub fn over_each(
+        blocks: &[Arc<Block>],
+        config: FunctionConfig,
+        regions: Arc<Regions>,
+    ) -> Result<DeviceFunction, NotEmpty> {
+        assert_eq!(
+            blocks.len(),
+            usize::from(config.queues),
+            "each queue has a block"
+        );
+        let one = FunctionConfig {
+            queues: 1,
+            ..config
+        };
+        let of_one = |block| DeviceFunction::over(block, one, Arc::clone(&regions));
+        let mut queues = Vec::new();
+        for block in blocks {
+            queues.extend(of_one(block)?.queues);
+        }
+        Ok(DeviceFunction {
+            config,
+            regions: DeviceRegions::new(regions),
+            queues,
+            tells_sent: true,
         })
     }
 }
@@ -330,6 +369,7 @@ impl DeviceFunction {
             },
             regions: DeviceRegions::new(Arc::default()),
             queues: Vec::new(),
+            tells_sent: false,
         }
     }
 }
@@ -345,6 +385,14 @@ pub(crate) struct DeviceQueue {
 }
 
 impl DeviceQueue {
+    /// Wakes the host if it sleeps and slots of a send or command ring became free since this was called last.
+    pub(crate) fn tell_sent(&mut self) {
+        // `|`: both take note.
+        if self.send.has_freed() | self.commands.has_freed() {
+            self.recv.wake();
+        }
+    }
+
     /// Announces that the device is about to sleep. False when a descriptor has come meanwhile.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
         self.send.prepare_sleep() && self.commands.prepare_sleep()

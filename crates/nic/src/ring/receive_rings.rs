@@ -46,6 +46,13 @@ impl RecvProducer {
         }
     }
 
+    /// Wakes the host if it sleeps, for something else than what is published here.
+    pub(crate) fn wake(&mut self) {
+        if self.ring.take_wakeup() {
+            self.wakeup_due = true;
+        }
+    }
+
     /// Whether the host slept when something was published, since this was asked last.
     pub(crate) fn take_wakeup(&mut self) -> bool {
         std::mem::take(&mut self.wakeup_due)

@@ -208,7 +208,8 @@ impl Region {
             self.at(offset, len as usize),
             target.at(target_offset, len as usize),
         );
-        let (Some(from), Some(to), true) = (from, to, target.writable) else {
+        let is_writable = target.writable && !target.is_faulted();
+        let (Some(from), Some(to), true) = (from, to, is_writable) else {
             return false;
         };
         // SAFETY: both are valid for `len` bytes, `to` for writes too; `copy` allows an overlap.
@@ -223,9 +224,10 @@ impl Region {
         Some(unsafe { SharedSlice::from_raw_parts(at.as_ptr(), len) })
     }
 
-    /// The bytes of a range, to be written. `None` when it is not inside or the region is read-only.
+    /// The bytes of a range, to be written. `None` when it is not inside, or the region is read-only or has lost a page: what is in place of that is
+    /// the device's own memory, which is not to grow with what is written.
     pub fn view_mut(&self, offset: u64, len: usize) -> Option<SharedSliceMut<'_>> {
-        let at = self.at(offset, len)?;
+        let at = self.at(offset, len).filter(|_| !self.is_faulted())?;
         // SAFETY: valid for reads and writes of `len` bytes while `self` holds the owner: the region is writable. By `from_raw_parts` no
         // reference of the host's is in use while its descriptor is, and the device makes no reference.
         self.writable

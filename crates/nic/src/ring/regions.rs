@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::region::{Region, RegionId};
+use super::region::{Region, RegionId, Slice};
 
 /// How regions of a host reach a device in another process.
 pub trait Sharing: fmt::Debug + Send + Sync {
@@ -45,7 +45,18 @@ struct Table {
     free: Vec<u16>,
     /// What the device has not taken over yet.
     changed: Vec<u16>,
+    ranges: Vec<Range>,
 }
+
+/// Part of a bus address space: the region of `start` and what follows.
+#[derive(Debug, Clone)]
+struct Range {
+    start: u64,
+    region: Arc<Region>,
+}
+
+/// The region of [bus addresses](Regions::map).
+const BUS: RegionId = RegionId(0);
 
 /// Why a region could not be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -134,6 +145,32 @@ impl Regions {
         self.change(&mut table, id.0, region);
     }
 
+    /// Makes memory known at a bus address: descriptors name it by region 0 and this address as the offset. For a registry without other
+    /// regions, of a host that has one address space, as a PCI function's; the memory is told apart by address alone, and a slice lies in one part of it.
+    ///
+    /// # Panics
+    /// When it overlaps with what is known already, or ends beyond the last address.
+    pub fn map(&self, start: u64, region: Arc<Region>) {
+        let mut table = self.lock();
+        let end = start.checked_add(region.len() as u64);
+        let end = end.expect("memory ends before the last address");
+        let at = table.ranges.partition_point(|it| it.start < start);
+        let is_free = |range: &Range| range.end() <= start || end <= range.start;
+        assert!(
+            table.ranges.iter().all(is_free),
+            "memory at bus addresses does not overlap"
+        );
+        table.ranges.insert(at, Range { start, region });
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes memory at a bus address away. As with [`unregister`](Self::unregister), the device lets go of it later.
+    pub fn unmap(&self, start: u64) {
+        let mut table = self.lock();
+        table.ranges.retain(|range| range.start != start);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
     /// The region of this id.
     pub fn get(&self, id: RegionId) -> Option<Arc<Region>> {
         self.lock().entries.get(usize::from(id.0))?.clone()
@@ -176,6 +213,8 @@ pub struct DeviceRegions {
     shared: Arc<Regions>,
     version: u64,
     table: Vec<Option<Arc<Region>>>,
+    /// By address.
+    ranges: Vec<Range>,
 }
 
 impl DeviceRegions {
@@ -184,6 +223,7 @@ impl DeviceRegions {
             shared,
             version: 0,
             table: Vec::new(),
+            ranges: Vec::new(),
         }
     }
 
@@ -204,10 +244,30 @@ impl DeviceRegions {
             let id = usize::from(id);
             self.table[id].clone_from(&table.entries[id]);
         }
+        self.ranges.clone_from(&table.ranges);
     }
 
-    /// The region of this id, as of the last refresh.
-    pub(crate) fn get(&self, id: RegionId) -> Option<&Region> {
-        self.table.get(usize::from(id.0))?.as_deref()
+    /// The region that has the start of a slice, as of the last refresh, and where in it the slice begins. Its end may be outside.
+    #[inline]
+    pub(crate) fn locate(&self, slice: Slice) -> Option<(&Region, u64)> {
+        match self.table.get(usize::from(slice.region.0)) {
+            Some(region) => Some((region.as_deref()?, slice.offset)),
+            None => self.locate_address(slice),
+        }
+    }
+
+    fn locate_address(&self, slice: Slice) -> Option<(&Region, u64)> {
+        if slice.region != BUS {
+            return None;
+        }
+        let behind = self.ranges.partition_point(|it| it.start <= slice.offset);
+        let range = self.ranges.get(behind.checked_sub(1)?)?;
+        Some((&range.region, slice.offset - range.start))
+    }
+}
+
+impl Range {
+    fn end(&self) -> u64 {
+        self.start + self.region.len() as u64
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Taken {
 #[derive(Debug)]
 pub(crate) struct SendConsumer {
     ring: Consumer<SLOT_WORDS>,
+    /// What was given back when [`has_freed`](Self::has_freed) was asked last.
+    freed: u64,
     /// Bit `n` is set if the function may use opcode `n`.
     allowed: u64,
 }
@@ -44,7 +46,18 @@ impl SendConsumer {
         let allowed = Form::all()
             .filter(|form| form.is_allowed(features))
             .fold(0, |allowed, form| allowed | 1 << form.layout.opcode);
-        Some(SendConsumer { ring, allowed })
+        let freed = ring.freed();
+        Some(SendConsumer {
+            ring,
+            freed,
+            allowed,
+        })
+    }
+
+    /// Whether slots were given back to the host since this was asked last.
+    pub(crate) fn has_freed(&mut self) -> bool {
+        let freed = self.ring.freed();
+        std::mem::replace(&mut self.freed, freed) != freed
     }
 
     /// Whether a descriptor waits.

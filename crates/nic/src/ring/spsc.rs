@@ -288,6 +288,11 @@ impl<const WORDS: usize> Consumer<WORDS> {
         }
     }
 
+    /// Slots that were given back so far.
+    pub(super) fn freed(&self) -> u64 {
+        self.published
+    }
+
     /// The producer is gone, and so is what was not taken of what it has written: the ring is empty, and goes on from here with
     /// another one.
     pub(super) fn clear(&mut self) {

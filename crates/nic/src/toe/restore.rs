@@ -108,9 +108,9 @@ impl Toe {
 /// Reads an image once.
 fn read(regions: &DeviceRegions, slice: Slice) -> Result<Result<TcbImage, TcbField>, RefuseReason> {
     let mut bytes = [0; TCB_IMAGE_BYTES];
-    let region = regions.get(slice.region).ok_or(RefuseReason::BadMemory)?;
+    let (region, offset) = regions.locate(slice).ok_or(RefuseReason::BadMemory)?;
     let fits = slice.len as usize >= TCB_IMAGE_BYTES && region.writable();
-    if !fits || !region.read(slice.offset, &mut bytes) || region.is_faulted() {
+    if !fits || !region.read(offset, &mut bytes) || region.is_faulted() {
         return Err(RefuseReason::BadMemory);
     }
     Ok(TcbImage::decode(&bytes))
@@ -118,7 +118,7 @@ fn read(regions: &DeviceRegions, slice: Slice) -> Result<Result<TcbImage, TcbFie
 
 fn write(regions: &DeviceRegions, slice: Slice, image: &TcbImage) -> bool {
     let mut bytes = [0; TCB_IMAGE_BYTES];
-    let region = regions.get(slice.region);
+    let located = regions.locate(slice);
     image.encode(&mut bytes).is_ok()
-        && region.is_some_and(|region| region.write(slice.offset, &bytes))
+        && located.is_some_and(|(region, offset)| region.write(offset, &bytes))
 }

@@ -102,14 +102,16 @@ fn load(
 ) -> Result<u64, ErrorCode> {
     let named = function.queues[queue].transmit.gather.slices().first();
     let named = *named.ok_or(ErrorCode::BadLength)?;
-    let region = function.regions.get(named.region);
-    let bytes = region.ok_or(ErrorCode::BadMemory).and_then(|region| {
-        let mut bytes = vec![0; named.len as usize];
-        match region.read(named.offset, &mut bytes) {
-            true => Ok(bytes),
-            false => Err(ErrorCode::BadMemory),
-        }
-    });
+    let located = function.regions.locate(named);
+    let bytes = located
+        .ok_or(ErrorCode::BadMemory)
+        .and_then(|(region, offset)| {
+            let mut bytes = vec![0; named.len as usize];
+            match region.read(offset, &mut bytes) {
+                true => Ok(bytes),
+                false => Err(ErrorCode::BadMemory),
+            }
+        });
     let resources = &mut function.resources;
     resources.load(&mut offloads.maker, resource, protocol, bytes)?;
     Ok(u64::from(named.len))

@@ -115,14 +115,7 @@ fn agree(
                 features = asked;
                 Answer::Agreed
             }
-            Request::Identify(at) => {
-                let words = identity.words();
-                let word = usize::try_from(at).ok().and_then(|at| words.get(at));
-                Answer::Identity {
-                    word: word.copied().unwrap_or(0),
-                    words: words.len() as u64,
-                }
-            }
+            Request::Identify(at) => identity.answer(at),
             _ => Answer::Refused(Refusal::Meaningless),
         };
         connection.answer(answer, &[])?;
@@ -131,7 +124,7 @@ fn agree(
 
 impl Terms {
     /// What is reported to the host of the NIC.
-    fn identity(&self) -> Result<Identity, Ended> {
+    pub(super) fn identity(&self) -> Result<Identity, Ended> {
         let (sender, replies) = sync_channel(1);
         let sent = self.data_thread.send(Message::Identify(sender));
         match sent.map(|()| replies.recv()) {
@@ -178,7 +171,7 @@ fn begin(
     };
     let offer = Offer {
         device: device.map_err(|_| Refusal::NotEmpty)?,
-        bell: ours,
+        bells: vec![ours],
         replies: sender,
     };
     match host.ask(Message::Attach(Box::new(offer))) {
@@ -192,11 +185,23 @@ fn begin(
 }
 
 /// A bell to ring, and the end where it is heard. Nothing can be sent on that one: descriptors would come to this process.
-fn hosts_bell() -> Result<(OwnedFd, OwnedFd), Errno> {
+pub(super) fn hosts_bell() -> Result<(OwnedFd, OwnedFd), Errno> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     shutdown(&ours, Shutdown::Read)?;
     Ok((ours, theirs))
+}
+
+/// Silences the NIC's bell, without waiting, whatever a host has made of its flags, and wakes the data thread.
+pub(super) fn hear(bell: &OwnedFd, data_thread: &Sender) -> Result<(), Ended> {
+    let mut count = [0; 8];
+    let mut into = [IoSliceMut::new(&mut count)];
+    match preadv2(bell, &mut into, u64::MAX, ReadWriteFlags::NOWAIT) {
+        Ok(_) => data_thread.wake(),
+        Err(Errno::AGAIN | Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
 }
 
 impl Host<'_> {
@@ -211,25 +216,13 @@ impl Host<'_> {
             let _ = poll(&mut fds, sweep);
             let [has_rung, has_asked] = fds.map(|fd| !fd.revents().is_empty());
             if has_rung {
-                self.hear()?;
+                hear(&self.bell, &self.terms.data_thread)?;
             }
             if has_asked && let Some(framed) = connection.poll()? {
                 self.answer(connection, framed)?;
             }
             self.regions.sweep();
         }
-    }
-
-    /// Silences the bell, without waiting, whatever the host has made of its flags.
-    fn hear(&self) -> Result<(), Ended> {
-        let mut count = [0; 8];
-        let mut into = [IoSliceMut::new(&mut count)];
-        match preadv2(&self.bell, &mut into, u64::MAX, ReadWriteFlags::NOWAIT) {
-            Ok(_) => self.terms.data_thread.wake(),
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
     }
 
     fn answer(&mut self, connection: &Connection<'_>, framed: Framed) -> Result<(), Ended> {

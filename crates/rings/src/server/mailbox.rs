@@ -32,8 +32,8 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Offer {
     pub(super) device: DeviceFunction,
-    /// Our end, for ringing only.
-    pub(super) bell: Arc<OwnedFd>,
+    /// Our ends, for ringing only: one for each queue, or one for all.
+    pub(super) bells: Vec<Arc<OwnedFd>>,
     pub(super) replies: SyncSender<Reply>,
 }
 

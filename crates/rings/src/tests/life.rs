@@ -42,7 +42,9 @@ impl Process {
                 servers.iter_mut().for_each(|server| server.poll(&mut nic));
                 while nic.poll_transmit(now, &mut out).is_some() {}
                 nic.flush(now);
-                nic.take_wakeups(|function, _| servers.iter().for_each(|it| it.ring(function)));
+                nic.take_wakeups(|function, queue| {
+                    servers.iter().for_each(|it| it.ring(function, queue))
+                });
                 std::thread::yield_now();
             }
         });

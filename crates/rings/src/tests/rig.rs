@@ -72,7 +72,8 @@ impl Rig {
         let start = Instant::now();
         for server in [&mut self.server].into_iter().chain(&mut self.other) {
             server.poll(&mut self.nic);
-            self.nic.take_wakeups(|function, _| server.ring(function));
+            self.nic
+                .take_wakeups(|function, queue| server.ring(function, queue));
         }
         self.nic.flush(start);
         let took = start.elapsed();

@@ -33,13 +33,13 @@ impl Cursor {
         let Some((slice, len)) = self.take(gather, most) else {
             return Ok(None);
         };
-        let region = regions.get(slice.region).ok_or(ErrorCode::BadMemory)?;
+        let (region, offset) = regions.locate(slice).ok_or(ErrorCode::BadMemory)?;
         let bytes = region
-            .view(slice.offset, len as usize)
+            .view(offset, len as usize)
             .ok_or(ErrorCode::BadMemory)?;
         Ok(Some(Piece {
             region,
-            offset: slice.offset,
+            offset,
             bytes,
         }))
     }
@@ -83,8 +83,8 @@ impl Cursor {
 pub(crate) fn check(gather: &Gather, regions: &DeviceRegions) -> Result<(), ErrorCode> {
     let inside = |slice: &Slice| {
         regions
-            .get(slice.region)
-            .is_some_and(|region| region.view(slice.offset, slice.len as usize).is_some())
+            .locate(*slice)
+            .is_some_and(|(region, offset)| region.view(offset, slice.len as usize).is_some())
     };
     if gather.slices().iter().all(inside) {
         Ok(())

@@ -1,0 +1,271 @@
+//! What a VMM's requests come to.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rings::guest::{Attached, Gone, Line, Memory};
+use vfio_bindings::bindings::vfio::{
+    VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE,
+    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
+    VFIO_PCI_MSIX_IRQ_INDEX,
+};
+use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
+
+use crate::config_space::{ConfigSpace, VECTORS_BYTES};
+use crate::interrupts::{Bells, Vectors};
+use crate::registers::{Action, Given, Registers};
+
+/// Bytes of one access.
+const MOST_BYTES: usize = 4096;
+/// The refusal of sizes and quotas, which are not even numbers for the NIC here.
+const BAD_SIZES: u8 = 4;
+
+/// The device of one VMM. When it is dropped, the NIC's function goes.
+pub(crate) struct Device {
+    line: Line,
+    config: ConfigSpace,
+    registers: Registers,
+    /// BAR 2. What is written there is the VMM's concern, which has given eventfds for vectors.
+    table: Vec<u8>,
+    vectors: Arc<Vectors>,
+    /// The function that is there.
+    function: Option<Attached>,
+    /// Its interrupts. They end with the function on the NIC, not here.
+    bells: Option<Bells>,
+}
+
+impl Device {
+    /// Of a VMM that has come.
+    ///
+    /// # Errors
+    /// When the NIC has gone.
+    pub(crate) fn new(line: Line) -> Result<Device, Gone> {
+        let (mac, mtu) = line.address()?;
+        let identity = line.identity()?;
+        let registers = Registers::new(Given { identity, mac, mtu });
+        let vectors = registers.queues() + 1;
+        Ok(Device {
+            line,
+            config: ConfigSpace::new(vectors),
+            registers,
+            table: vec![0; VECTORS_BYTES as usize],
+            vectors: Arc::new(Vectors::new(vectors)),
+            function: None,
+            bells: None,
+        })
+    }
+
+    /// MSI-X vectors: one for each queue, and one for events.
+    pub(crate) fn vectors(&self) -> u16 {
+        self.registers.queues() + 1
+    }
+
+    fn act(&mut self, action: Action) {
+        let done = match action {
+            Action::Enable => self.enable(),
+            Action::Disable => self.disable(),
+            Action::Reset => self.detach(),
+            Action::Ring => {
+                self.function.iter().for_each(Attached::ring);
+                Ok(())
+            }
+        };
+        self.check(done);
+    }
+
+    /// Takes note of a NIC that has gone: the function is not there any more.
+    fn check(&mut self, done: Result<(), Gone>) {
+        if done.is_err() {
+            self.line.close();
+            self.function = None;
+            self.registers.cut();
+            self.fail();
+        }
+    }
+
+    /// Tells the driver, if there was a function.
+    fn fail(&mut self) {
+        if self.registers.failed() {
+            self.vectors.fire(self.registers.queues());
+        }
+    }
+
+    fn enable(&mut self) -> Result<(), Gone> {
+        let Some((config, rings)) = self.registers.wanted() else {
+            self.registers.refused(BAD_SIZES);
+            return Ok(());
+        };
+        let mut attached = match self.line.set_up(config, rings)? {
+            Ok(attached) => attached,
+            Err(refusal) => {
+                tracing::info!("refused a guest's function: {refusal}");
+                self.registers.refused(refusal.code() as u8);
+                return Ok(());
+            }
+        };
+        let bells = std::mem::take(&mut attached.bells);
+        match Bells::start(bells, Arc::clone(&self.vectors)) {
+            Ok(bells) => {
+                (self.function, self.bells) = (Some(attached), Some(bells));
+                self.registers.enabled();
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!("a guest's function has no thread for its interrupts: {error}");
+                self.registers.refused(rings::Refusal::NoRoom.code() as u8);
+                self.line.remove()
+            }
+        }
+    }
+
+    fn disable(&mut self) -> Result<(), Gone> {
+        self.detach()?;
+        self.registers.disabled();
+        Ok(())
+    }
+
+    /// The NIC touches nothing of the function afterwards.
+    fn detach(&mut self) -> Result<(), Gone> {
+        if self.function.take().is_some() {
+            self.line.remove()?;
+        }
+        self.bells = None;
+        Ok(())
+    }
+
+    /// As after power-on, but for the memory that is mapped, and the eventfds.
+    fn restart(&mut self) {
+        let done = self.detach();
+        self.registers.reset();
+        self.check(done);
+        self.config.reset();
+        self.table.fill(0);
+    }
+}
+
+impl ServerBackend for Device {
+    fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        check_access(offset, data)?;
+        match region {
+            VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, data),
+            VFIO_PCI_BAR0_REGION_INDEX => self.registers.read(offset, data),
+            VFIO_PCI_BAR2_REGION_INDEX => {
+                for (at, byte) in (offset as usize..).zip(data) {
+                    *byte = self.table.get(at).copied().unwrap_or(0xff);
+                }
+            }
+            _ => data.fill(0xff),
+        }
+        Ok(())
+    }
+
+    fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        check_access(offset, data)?;
+        match region {
+            VFIO_PCI_CONFIG_REGION_INDEX => {
+                if self.config.write(offset, data) {
+                    self.restart();
+                }
+            }
+            VFIO_PCI_BAR0_REGION_INDEX => {
+                if let Some(action) = self.registers.write(offset, data) {
+                    self.act(action);
+                }
+            }
+            VFIO_PCI_BAR2_REGION_INDEX => {
+                let places = self.table.iter_mut().skip(offset as usize);
+                places.zip(data).for_each(|(place, byte)| *place = *byte);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Memory that the NIC can't have is none to it: descriptors that name it are refused.
+    fn dma_map(
+        &mut self,
+        flags: DmaMapFlags,
+        offset: u64,
+        address: u64,
+        len: u64,
+        file: Option<File>,
+    ) -> io::Result<()> {
+        let (Some(file), true) = (file, flags.contains(DmaMapFlags::READ)) else {
+            return Ok(());
+        };
+        let memory = Memory {
+            address,
+            offset,
+            len,
+            writable: flags.contains(DmaMapFlags::WRITE),
+        };
+        let mapped = self.line.map(memory, file.as_fd());
+        if let Ok(Err(refusal)) = mapped {
+            tracing::warn!("a guest's memory at {address:#x} is out of the NIC's reach: {refusal}");
+        }
+        self.check(mapped.map(|_| ()));
+        Ok(())
+    }
+
+    fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, len: u64) -> io::Result<()> {
+        let (address, len) = match flags.contains(DmaUnmapFlags::UNMAP_ALL) {
+            true => (0, u64::MAX),
+            false => (address, len),
+        };
+        if self.registers.has_rings_in(address, len) {
+            let done = self.detach();
+            self.fail();
+            self.check(done);
+        }
+        let done = self.line.unmap(address, len);
+        self.check(done);
+        Ok(())
+    }
+
+    fn reset(&mut self) -> io::Result<()> {
+        self.restart();
+        Ok(())
+    }
+
+    fn set_irqs(
+        &mut self,
+        index: u32,
+        flags: u32,
+        start: u32,
+        count: u32,
+        files: Vec<File>,
+    ) -> io::Result<()> {
+        if index != VFIO_PCI_MSIX_IRQ_INDEX || flags & VFIO_IRQ_SET_ACTION_TRIGGER == 0 {
+            return Ok(());
+        }
+        if flags & VFIO_IRQ_SET_DATA_EVENTFD != 0 {
+            // As many as it says, or none: then these vectors have none.
+            let count = (count as usize).min(usize::from(self.vectors()));
+            let files = files.into_iter().map(Some);
+            let files = files.chain(std::iter::repeat_with(|| None));
+            self.vectors.set(start, files.take(count));
+        } else if flags & VFIO_IRQ_SET_DATA_NONE != 0 && count == 0 {
+            self.vectors.clear();
+        } else if flags & VFIO_IRQ_SET_DATA_NONE != 0 {
+            let end = start.saturating_add(count).min(self.vectors().into());
+            (start..end).for_each(|vector| self.vectors.fire(vector as u16));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let done = self.detach();
+        self.check(done);
+    }
+}
+
+fn check_access(offset: u64, data: &[u8]) -> io::Result<()> {
+    match data.len() <= MOST_BYTES && offset <= 1 << 20 {
+        true => Ok(()),
+        false => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}

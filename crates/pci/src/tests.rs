@@ -1,0 +1,4 @@
+mod bits;
+mod hostile;
+mod life;
+mod rig;
