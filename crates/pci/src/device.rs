@@ -165,7 +165,8 @@ impl ServerBackend for Device {
         check_access(offset, data)?;
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
-                if self.config.write(offset, data) {
+                let resets = self.config.write(offset, data);
+                if resets {
                     self.restart();
                 }
             }

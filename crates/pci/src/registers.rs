@@ -23,6 +23,23 @@ const RINGS_END: u64 = 0x400;
 const DOORBELLS: u64 = 0x1000;
 const DOORBELLS_END: u64 = 0x1400;
 
+/// Names, offsets and bytes, as the page on the device has them.
+#[cfg(test)]
+pub(crate) const PLACES: [(&str, u64, u64); 12] = [
+    ("MAGIC", MAGIC_AND_VERSION, 4),
+    ("VERSION", MAGIC_AND_VERSION + 4, 4),
+    ("CONTROL", CONTROL, 4),
+    ("STATUS", CONTROL_AND_STATUS + 4, 4),
+    ("MAC", MAC, 8),
+    ("MTU", MTU_AND_EVENTS, 4),
+    ("EVENTS", EVENTS, 4),
+    ("FEATURES", FEATURES, 8),
+    ("SIZES", SIZES, 8 * MOST_SIZES as u64),
+    ("IDENTITY", IDENTITY, RINGS - IDENTITY),
+    ("RINGS", RINGS, RINGS_END - RINGS),
+    ("DOORBELLS", DOORBELLS, DOORBELLS_END - DOORBELLS),
+];
+
 /// Bits of CONTROL.
 const ENABLE: u32 = 1;
 const RESET: u32 = 2;
@@ -150,7 +167,7 @@ impl Registers {
         let state = &self.state;
         match at {
             MAGIC_AND_VERSION => both(MAGIC, rings::VERSION),
-            CONTROL_AND_STATUS => both(u32::from(state.is_ready) * ENABLE, self.status()),
+            CONTROL_AND_STATUS => both(if state.is_ready { ENABLE } else { 0 }, self.status()),
             MAC => number(self.given.mac),
             MTU_AND_EVENTS => both(self.given.mtu.into(), state.events),
             FEATURES => state.features,
@@ -163,10 +180,14 @@ impl Registers {
 
     fn status(&self) -> u32 {
         let state = &self.state;
-        u32::from(state.is_ready) * READY
-            | u32::from(self.has_link) * LINK
-            | u32::from(state.has_failed) * FAILED
-            | u32::from(state.refusal) << REFUSAL_SHIFT
+        let bits = [
+            (state.is_ready, READY),
+            (self.has_link, LINK),
+            (state.has_failed, FAILED),
+        ];
+        let set = bits.iter().filter(|(is_set, _)| *is_set);
+        let refusal = u32::from(state.refusal) << REFUSAL_SHIFT;
+        set.fold(refusal, |status, (_, bit)| status | bit)
     }
 
     fn write_half(&mut self, at: u64, value: u32) -> Option<Action> {

@@ -2,3 +2,4 @@ mod bits;
 mod hostile;
 mod life;
 mod rig;
+mod specification;

@@ -1,7 +1,7 @@
 //! The process that answers at the sockets of hosts on rings, without privileges: it receives, looks at and closes what hosts pass, and hands the
 //! worker what is harmless to have. A thread that can't end keeps no more than this process, for which nothing waits.
 
-use std::mem::ManuallyDrop;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::inherited;
 use super::link::{Heard, Uplink};
-use super::options::Options;
+use super::options::{Options, RingsOption};
 use crate::sandbox::{self, Profile};
 
 /// Answers until the worker has gone.
@@ -36,14 +36,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     // From here on it listens to its channels.
     inherited::outlive_parent()?;
     sandbox::enter(Profile::Gate, Some(options.identity()?))?;
-    let mut gates = Vec::new();
-    for (listener, channel) in listeners.iter().zip(channels) {
+    ensure!(!listeners.is_empty(), "no host is on rings");
+    for ((listener, channel), option) in listeners.iter().zip(channels).zip(options.rings()) {
         let listener = listener.try_clone().context("can't share a socket")?;
-        let gate = Gate::start(listener, channel).context("can't start a thread")?;
-        // Its end would be that of the socket, which is the supervisor's and goes on with another gate.
-        gates.push(ManuallyDrop::new(gate));
+        start(listener, channel, option).context("can't start a thread")?;
     }
-    ensure!(!gates.is_empty(), "no host is on rings");
     wait_for_end(&worker);
     // If the supervisor has gone too, nothing listens from here on: whoever comes next must be able to tell.
     if matches!(link.hear(), Heard::End) {
@@ -54,6 +51,16 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     // Whatever the threads do.
     // SAFETY: ends the process without running anything of it.
     unsafe { libc::_exit(0) }
+}
+
+/// Answers at a socket from now on.
+fn start(listener: OwnedFd, channel: OwnedFd, option: &RingsOption) -> io::Result<()> {
+    // A gate's end would be that of the socket, which is the supervisor's and goes on with another gate.
+    match option.queues {
+        Some(_) => std::mem::forget(pci::Gate::start(listener, channel)?),
+        None => std::mem::forget(Gate::start(listener, channel)?),
+    }
+    Ok(())
 }
 
 /// Until the other end of a channel is closed.

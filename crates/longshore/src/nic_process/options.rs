@@ -49,6 +49,7 @@ pub struct Options {
     ///
     /// tap:NAME[,ip=CIDR]... is Linux, through TAP interface NAME, as in tap:ls0,ip=10.9.0.1/24.
     /// rings:SOCKET[,mac=ADDRESS] is a longshore program that is started with --nic SOCKET.
+    /// vfio-user:SOCKET[,mac=ADDRESS][,queues=N] is a virtual machine, which gets a PCI device.
     #[arg(
         long = "host",
         value_name = "HOST",
@@ -126,6 +127,8 @@ pub enum HostOption {
     Tap(TapOption),
     /// A stack of ours in another process.
     Rings(RingsOption),
+    /// A virtual machine.
+    Guest(RingsOption),
 }
 
 /// An interface of Linux's.
@@ -137,13 +140,15 @@ pub struct TapOption {
     pub addresses: Vec<Cidr>,
 }
 
-/// A function for a stack in another process.
+/// A function for a stack in another process, or for a virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingsOption {
-    /// Where the stack connects.
+    /// Where the stack, or the VMM, connects.
     pub socket: PathBuf,
     /// Its Ethernet address.
     pub mac: MacAddr,
+    /// Most queues of a virtual machine's.
+    pub queues: Option<u16>,
 }
 
 impl Options {
@@ -151,15 +156,15 @@ impl Options {
     pub fn taps(&self) -> impl Iterator<Item = &TapOption> {
         self.hosts.iter().filter_map(|host| match host {
             HostOption::Tap(tap) => Some(tap),
-            HostOption::Rings(_) => None,
+            HostOption::Rings(_) | HostOption::Guest(_) => None,
         })
     }
 
-    /// Functions for other processes.
+    /// Functions for other processes and virtual machines.
     pub fn rings(&self) -> impl Iterator<Item = &RingsOption> {
         self.hosts.iter().filter_map(|host| match host {
             HostOption::Tap(_) => None,
-            HostOption::Rings(rings) => Some(rings),
+            HostOption::Rings(rings) | HostOption::Guest(rings) => Some(rings),
         })
     }
 
@@ -186,7 +191,7 @@ impl Options {
     pub fn name(&self) -> &str {
         match self.hosts.first() {
             Some(HostOption::Tap(tap)) => &tap.tap,
-            Some(HostOption::Rings(rings)) => {
+            Some(HostOption::Rings(rings) | HostOption::Guest(rings)) => {
                 let name = rings.socket.file_name().and_then(OsStr::to_str);
                 name.unwrap_or("nic")
             }
@@ -227,28 +232,60 @@ impl FromStr for HostOption {
                     addresses: addresses.collect::<Result<_, String>>()?,
                 }))
             }
-            "rings" if name.is_empty() => {
-                Err("no socket; use rings:SOCKET, as in rings:/run/files.sock".to_owned())
-            }
-            "rings" => {
-                let mut mac = None;
-                for part in parts {
-                    let wanted = "mac=ADDRESS once, as in mac=02:00:00:00:00:01";
-                    let given = part.strip_prefix("mac=").filter(|_| mac.is_none());
-                    mac = Some(unicast(
-                        given.ok_or_else(|| unknown_setting(part, wanted))?,
-                    )?);
-                }
-                Ok(HostOption::Rings(RingsOption {
-                    socket: PathBuf::from(name),
-                    mac: mac.unwrap_or_else(|| address_of(name)),
-                }))
-            }
+            "rings" | "vfio-user" if name.is_empty() => Err(format!(
+                "no socket; use {kind}:SOCKET, as in {kind}:/run/files.sock"
+            )),
+            "rings" => RingsOption::of(name, parts, false).map(HostOption::Rings),
+            "vfio-user" => RingsOption::of(name, parts, true).map(HostOption::Guest),
             _ => Err(format!(
-                "unknown host `{kind}`; use tap:NAME, tap:NAME,ip=CIDR or rings:SOCKET"
+                "unknown host `{kind}`; use tap:NAME, tap:NAME,ip=CIDR, rings:SOCKET or vfio-user:SOCKET"
             )),
         }
     }
+}
+
+/// Queues of a virtual machine that does not say how many.
+const GUEST_QUEUES: u16 = 4;
+/// Most queues of one.
+const MOST_GUEST_QUEUES: u16 = 16;
+
+impl RingsOption {
+    /// The settings behind the socket's path: each once, and `queues` for a virtual machine only.
+    fn of<'a>(
+        socket: &str,
+        parts: impl Iterator<Item = &'a str>,
+        is_guest: bool,
+    ) -> Result<RingsOption, String> {
+        let (mut mac, mut queues) = (None, None);
+        for part in parts {
+            let setting = part.split_once('=');
+            match setting {
+                Some(("mac", address)) if mac.is_none() => mac = Some(unicast(address)?),
+                Some(("queues", number)) if is_guest && queues.is_none() => {
+                    queues = Some(guest_queues(number)?);
+                }
+                _ if is_guest => {
+                    let wanted = "mac=ADDRESS or queues=N once, as in queues=4";
+                    return Err(unknown_setting(part, wanted));
+                }
+                _ => {
+                    let wanted = "mac=ADDRESS once, as in mac=02:00:00:00:00:01";
+                    return Err(unknown_setting(part, wanted));
+                }
+            }
+        }
+        Ok(RingsOption {
+            socket: PathBuf::from(socket),
+            mac: mac.unwrap_or_else(|| address_of(socket)),
+            queues: is_guest.then(|| queues.unwrap_or(GUEST_QUEUES)),
+        })
+    }
+}
+
+fn guest_queues(text: &str) -> Result<u16, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=MOST_GUEST_QUEUES).contains(number));
+    number.ok_or_else(|| format!("`{text}` queues are not possible; use 1 to {MOST_GUEST_QUEUES}"))
 }
 
 fn unknown_setting(part: &str, wanted: &str) -> String {

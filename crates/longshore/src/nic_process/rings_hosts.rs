@@ -38,8 +38,16 @@ impl RingsHosts {
         let options: Vec<_> = options.collect();
         let limits = share_of(options.len());
         let servers = options.iter().map(|option| {
+            let mut limits = limits;
+            if let Some(queues) = option.queues {
+                limits.config.queues = queues;
+            }
             let server = Server::new(&option.socket, option.mac, limits);
-            server.context("can't serve a host on rings")
+            let server = server.context("can't serve a host on rings")?;
+            Ok(match option.queues {
+                Some(_) => server.for_guests(),
+                None => server,
+            })
         });
         Ok(RingsHosts {
             servers: servers.collect::<Result<_>>()?,

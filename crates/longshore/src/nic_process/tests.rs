@@ -23,12 +23,18 @@ fn hosts_and_wires_are_read_from_the_command_line() {
     let given = RingsOption {
         socket: "/run/a.sock".into(),
         mac: MacAddr([2, 0, 0, 0, 0, 7]),
+        queues: None,
     };
     let text = "rings:/run/a.sock,mac=02:00:00:00:00:07";
     assert_eq!(text.parse(), Ok(HostOption::Rings(given)));
     let own: HostOption = "rings:/run/a.sock".parse().unwrap();
     assert_eq!("rings:/run/a.sock".parse(), Ok(own.clone()), "each time");
     assert_ne!("rings:/run/b.sock".parse(), Ok(own));
+    let guest = "vfio-user:/run/a.sock,queues=2,mac=02:00:00:00:00:07".parse();
+    let Ok(HostOption::Guest(guest)) = guest else {
+        panic!("{guest:?}");
+    };
+    assert_eq!(guest.queues, Some(2));
     for (text, wire) in [
         ("tap:ls1", WireOption::Tap("ls1".to_owned())),
         ("packet:eth0", WireOption::Packet("eth0".to_owned())),
@@ -65,6 +71,10 @@ fn a_wrong_host_or_wire_is_named_with_a_right_one() {
             "`mac=02:00:00:00:00:02`",
             "once",
         ),
+        ("vfio-user:", "no socket", "vfio-user:SOCKET"),
+        ("vfio-user:/run/a,queues=17", "`17` queues", "1 to 16"),
+        ("vfio-user:/run/a,queues=1,queues=2", "`queues=2`", "once"),
+        ("rings:/run/a,queues=1", "`queues=1`", "mac=ADDRESS"),
         ("mem:/run/a", "unknown host `mem`", "rings:SOCKET"),
     ] {
         let error = text.parse::<HostOption>().unwrap_err();

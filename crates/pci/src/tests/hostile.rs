@@ -126,7 +126,7 @@ fn random_accesses_and_memory_end_nothing() {
                 .unwrap(),
             5 => client.dma_map(0, RAM, RAM_BYTES, memory).unwrap(),
             6 if random(8) == 0 => client.dma_unmap(RAM, RAM_BYTES).unwrap(),
-            6 => guest.poke64(RAM + random(BLOCK) & !7, random(u64::MAX) >> random(64)),
+            6 => guest.poke64(RAM + random(BLOCK / 8) * 8, random(u64::MAX) >> random(64)),
             _ => {
                 guest.set_sizes();
                 let _ = guest.enable();

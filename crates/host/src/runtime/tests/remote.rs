@@ -46,7 +46,9 @@ impl Process {
                 let now = Instant::now();
                 while nic.poll_transmit(now, &mut out).is_some() {}
                 nic.flush(now);
-                nic.take_wakeups(|function, queue| servers.iter().for_each(|it| it.ring(function, queue)));
+                nic.take_wakeups(|function, queue| {
+                    servers.iter().for_each(|it| it.ring(function, queue))
+                });
                 if nic.prepare_sleep() {
                     let mut fds = vec![readable(rung.as_fd())];
                     fds.extend(servers.iter().map(|it| readable(it.fd())));

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use shared::SharedSlice;
 
-use super::super::region::{Region, RegionId};
+use super::super::region::{Region, RegionId, Slice};
 use super::super::regions::{DeviceRegions, Regions};
 
 fn seen(region: &Region, offset: u64, len: usize) -> Option<Vec<u8>> {
@@ -58,18 +58,55 @@ fn the_device_sees_registrations_when_it_refreshes() {
     let mut device = DeviceRegions::new(Arc::clone(&shared));
     let first = shared.register(Arc::new(Region::anonymous(1))).unwrap();
     let second = shared.register(Arc::new(Region::anonymous(2))).unwrap();
-    assert!(device.get(first).is_none());
+    assert!(region_of(&device, first).is_none());
     device.refresh();
-    assert_eq!(device.get(first).map(Region::len), Some(1));
-    assert_eq!(device.get(second).map(Region::len), Some(2));
-    assert!(device.get(RegionId(2)).is_none());
+    assert_eq!(region_of(&device, first).map(Region::len), Some(1));
+    assert_eq!(region_of(&device, second).map(Region::len), Some(2));
+    assert!(region_of(&device, RegionId(2)).is_none());
 
     assert!(shared.unregister(first).is_some());
     assert!(shared.unregister(first).is_none());
     device.refresh();
-    assert!(device.get(first).is_none());
+    assert!(region_of(&device, first).is_none());
     let third = shared.register(Arc::new(Region::anonymous(3))).unwrap();
     assert_eq!(third, first, "ids are used again");
     device.refresh();
-    assert_eq!(device.get(third).map(Region::len), Some(3));
+    assert_eq!(region_of(&device, third).map(Region::len), Some(3));
+}
+
+fn region_of(device: &DeviceRegions, region: RegionId) -> Option<&Region> {
+    let slice = Slice {
+        offset: 0,
+        len: 1,
+        region,
+    };
+    device.locate(slice).map(|(region, _)| region)
+}
+
+#[test]
+fn memory_at_bus_addresses_is_found_by_address() {
+    let regions = Arc::new(Regions::default());
+    let mut device = DeviceRegions::new(Arc::clone(&regions));
+    regions.map(0x8000, Arc::new(Region::anonymous(2)));
+    regions.map(0x1000, Arc::new(Region::anonymous(1)));
+    device.refresh();
+    let found = |device: &DeviceRegions, offset, region| {
+        let slice = Slice {
+            offset,
+            len: 1,
+            region: RegionId(region),
+        };
+        device.locate(slice).map(|(region, at)| (region.len(), at))
+    };
+    assert_eq!(found(&device, 0, 0), None);
+    assert_eq!(found(&device, 0xfff, 0), None);
+    assert_eq!(found(&device, 0x1000, 0), Some((1, 0)));
+    // Behind its end: the region refuses it.
+    assert_eq!(found(&device, 0x1007, 0), Some((1, 7)));
+    assert_eq!(found(&device, 0x8001, 0), Some((2, 1)));
+    assert_eq!(found(&device, u64::MAX, 0), Some((2, u64::MAX - 0x8000)));
+    assert_eq!(found(&device, 0x8000, 1), None, "there is no other region");
+    regions.unmap(0x8000);
+    device.refresh();
+    assert_eq!(found(&device, 0x8000, 0), Some((1, 0x7000)));
 }
