@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -111,13 +112,23 @@ impl From<TlsInfo> for Tls {
     }
 }
 
-/// The file, and what is to be written to it.
+/// The file, and what is to be written to it. Servers of several threads have [one each](Self::another), of the same file.
 #[derive(Debug)]
 pub struct AccessLog {
-    file: File,
+    file: Arc<Mutex<Whole>>,
     format: Format,
     waiting: Vec<u8>,
+    /// A line of this or of another thread was written in part when this one has written last.
+    is_torn: bool,
     lost: u64,
+}
+
+/// A file to which whole lines are written, whoever writes them.
+#[derive(Debug)]
+struct Whole {
+    file: File,
+    /// The rest of a line of which the file has taken a part.
+    rest: Vec<u8>,
 }
 
 impl AccessLog {
@@ -138,15 +149,28 @@ impl AccessLog {
             .open(path);
         let file =
             file.with_context(|| format!("{} can't be written; see --access-log", path.display()))?;
+        let rest = match has_torn_line(path) {
+            true => b"\n".to_vec(),
+            false => Vec::new(),
+        };
         Ok(Some(AccessLog {
-            waiting: match has_torn_line(path) {
-                true => b"\n".to_vec(),
-                false => Vec::new(),
-            },
-            file,
+            file: Arc::new(Mutex::new(Whole { file, rest })),
+            waiting: Vec::new(),
             format: options.access_log_format,
+            is_torn: false,
             lost: 0,
         }))
+    }
+
+    /// One for another thread.
+    pub fn another(&self) -> AccessLog {
+        AccessLog {
+            file: Arc::clone(&self.file),
+            format: self.format,
+            waiting: Vec::new(),
+            is_torn: false,
+            lost: 0,
+        }
     }
 
     /// Requests whose lines are lost: the file took none for too long.
@@ -156,7 +180,7 @@ impl AccessLog {
 
     /// Whether there are lines to write.
     pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || self.is_torn
     }
 
     /// Logs a request.
@@ -176,10 +200,33 @@ impl AccessLog {
 
     /// Writes what waits, as far as the file takes it.
     pub fn flush(&mut self) {
-        while !self.waiting.is_empty() {
-            match self.file.write(&self.waiting) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.write_rest() {
+            file.write(&mut self.waiting);
+        }
+        self.is_torn = !file.rest.is_empty();
+    }
+}
+
+impl Whole {
+    /// Writes the rest of a line. False if the file does not take all of it.
+    fn write_rest(&mut self) -> bool {
+        let mut rest = std::mem::take(&mut self.rest);
+        self.write(&mut rest);
+        self.rest.append(&mut rest);
+        self.rest.is_empty()
+    }
+
+    /// Writes lines, as far as the file takes them, and takes the rest of one that it has taken a part of.
+    fn write(&mut self, lines: &mut Vec<u8>) {
+        let mut is_torn = false;
+        while !lines.is_empty() {
+            match self.file.write(lines) {
                 Ok(0) => break,
-                Ok(written) => drop(self.waiting.drain(..written)),
+                Ok(written) => {
+                    is_torn = lines[written - 1] != b'\n';
+                    lines.drain(..written);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => {
@@ -187,6 +234,11 @@ impl AccessLog {
                     break;
                 }
             }
+        }
+        if is_torn {
+            let end = lines.iter().position(|byte| *byte == b'\n');
+            let end = end.map_or(lines.len(), |end| end + 1);
+            self.rest.extend(lines.drain(..end));
         }
     }
 }

@@ -51,9 +51,27 @@ pub struct Attached {
 pub fn attach(wire: &Wire, connections: &Connections) -> Result<Attached> {
     match (&wire.nic, &wire.tap) {
         (Some(path), _) => attach_to_nic(wire, connections, path),
-        (None, Some(tap)) => attach_to_tap(wire, connections, tap),
+        (None, Some(tap)) => {
+            let mut attached = attach_to_tap(wire, connections, tap, 1)?;
+            Ok(attached.swap_remove(0))
+        }
         (None, None) => bail!("no interface; give --tap or --nic"),
     }
+}
+
+/// The same for so many stacks with the same addresses, each with a queue of the TAP, and on one thread with its NIC.
+///
+/// # Errors
+/// As [`attach`], and when that is no TAP.
+pub fn attach_several(wire: &Wire, connections: &Connections, count: u16) -> Result<Vec<Attached>> {
+    let Some(tap) = &wire.tap else {
+        bail!("several stacks need a TAP interface; give --tap");
+    };
+    let wire = Wire {
+        one_thread: true,
+        ..wire.clone()
+    };
+    attach_to_tap(&wire, connections, tap, count)
 }
 
 /// A stack on a function of the NIC at `path`.
@@ -88,8 +106,13 @@ fn allow_more_descriptors() {
     }
 }
 
-/// A stack on a TAP of its own.
-fn attach_to_tap(wire: &Wire, connections: &Connections, tap: &str) -> Result<Attached> {
+/// A stack on a TAP of its own, or several on a queue of it each.
+fn attach_to_tap(
+    wire: &Wire,
+    connections: &Connections,
+    tap: &str,
+    count: u16,
+) -> Result<Vec<Attached>> {
     let impairment = impairment(&wire.line);
     let clean = impairment == Impairment::default();
     // A super-frame that is lost would take 45 packets with it: an impaired wire carries packets only.
@@ -97,38 +120,57 @@ fn attach_to_tap(wire: &Wire, connections: &Connections, tap: &str) -> Result<At
         tso: clean,
         checksum: clean,
     };
-    let tap = interface::open(tap, config, &wire.addresses, &wire.peer_addresses)?;
-    let name = tap.name().to_owned();
+    let taps = interface::open(tap, config, count, &wire.addresses, &wire.peer_addresses)?;
+    let name = taps[0].name().to_owned();
     let mut sinks: Vec<KeyLogSink> = Vec::new();
     if let Some(path) = &wire.keylog {
         sinks.push(key_log::file(path)?);
     }
-    let mut port: Box<dyn Port + Send> = match &wire.pcap {
-        None => Box::new(tap),
-        Some(path) => {
-            let capture = capture::create(tap, path)?;
-            let keys = capture.handle();
-            sinks.push(Arc::new(move |line| {
-                keys.add_keys(&key_log::with_line_end(line))
-            }));
-            Box::new(capture)
+    let mut ports: Vec<Box<dyn Port + Send>> = Vec::new();
+    for (seed, tap) in (0..).zip(taps) {
+        let seed = wire.line.seed.wrapping_add(seed);
+        let mut port: Box<dyn Port + Send> = match &wire.pcap {
+            None => Box::new(tap),
+            Some(path) => {
+                let capture = capture::create(tap, path)?;
+                let keys = capture.handle();
+                sinks.push(Arc::new(move |line| {
+                    keys.add_keys(&key_log::with_line_end(line))
+                }));
+                Box::new(capture)
+            }
+        };
+        if !clean {
+            port = Box::new(Impair::new(port, Impairments::both(impairment), seed));
         }
-    };
-    if !clean {
-        port = Box::new(Impair::new(
-            port,
-            Impairments::both(impairment),
-            wire.line.seed,
-        ));
+        ports.push(port);
     }
 
-    let runtime = builder(wire, connections)?.on_port(port)?;
-    Ok(Attached {
+    let runtimes = runtimes(builder(wire, connections)?, ports)?;
+    let key_log = key_log::all_of(sinks);
+    let attached = runtimes.into_iter().map(|runtime| Attached {
         runtime,
-        tap: Some(name),
+        tap: Some(name.clone()),
         addresses: wire.addresses.clone(),
-        key_log: key_log::all_of(sinks),
-    })
+        key_log: key_log.clone(),
+    });
+    Ok(attached.collect())
+}
+
+/// A stack on each port. Several share the memory, and what the NIC has for connections.
+fn runtimes(mut builder: Builder, ports: Vec<Box<dyn Port + Send>>) -> Result<Vec<Runtime>> {
+    if let [_] = ports[..] {
+        let runtimes = ports.into_iter().map(|port| builder.clone().on_port(port));
+        return Ok(runtimes.collect::<Result<_, _>>()?);
+    }
+    let count = ports.len() as u64;
+    builder.stack.memory /= count;
+    if builder.stack.memory < memory::LEAST {
+        let least = (memory::LEAST * count) >> 20;
+        bail!("{count} stacks need more memory; give --memory {least}M, or fewer --cores");
+    }
+    builder.nic.toe.hard_limit = builder.nic.toe.hard_limit.div_ceil(count as u32);
+    Ok(builder.on_queues(ports)?)
 }
 
 /// Settings as the command line has them.

@@ -13,6 +13,7 @@ mod bench;
 mod cli;
 mod config;
 mod control;
+mod cores;
 mod demo;
 mod disk;
 mod get;

@@ -17,7 +17,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What a service does for its clients.
 pub trait Application {
     /// Does what there is to do now. Whether that was anything.
-    fn poll(&mut self, now: Instant, attached: &mut Attached) -> bool;
+    ///
+    /// # Errors
+    /// It can't go on.
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool>;
 
     /// When to poll it again if nothing happens before.
     fn poll_timeout(&self) -> Option<Instant>;
@@ -66,7 +69,7 @@ impl Service<'_> {
     /// Runs an application until it is told to end.
     ///
     /// # Errors
-    /// The interface goes away.
+    /// The interface goes away, or the application can't go on.
     pub fn run(
         &mut self,
         application: &mut impl Application,
@@ -79,7 +82,7 @@ impl Service<'_> {
         loop {
             let now = Instant::now();
             let mut progress = attached.runtime.poll(now)?;
-            progress |= application.poll(now, attached);
+            progress |= application.poll(now, attached)?;
             if was_told && application.is_done(now, attached) {
                 return Ok(Ended::InOrder);
             }

@@ -31,6 +31,7 @@ pub fn explanations() -> impl Iterator<Item = (&'static str, &'static str)> {
         crate::memory::EXPLANATIONS,
         crate::impair::EXPLANATIONS,
         crate::capture::EXPLANATIONS,
+        crate::exchange::EXPLANATIONS,
     ]
     .into_iter()
     .flatten()

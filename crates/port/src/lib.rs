@@ -13,6 +13,8 @@
 
 pub mod capture;
 mod counters;
+pub mod exchange;
+pub mod fan;
 pub mod impair;
 mod interface;
 pub mod memory;

@@ -3,8 +3,8 @@
 //! Each direction is a ring that one end writes and the other reads, without locks; frames are written
 //! and read in place. An end that sleeps is woken through an eventfd, which costs nothing while it is awake.
 
-mod ring;
-mod wake;
+pub(crate) mod ring;
+pub(crate) mod wake;
 
 use std::io;
 use std::os::fd::BorrowedFd;

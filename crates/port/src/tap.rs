@@ -6,6 +6,8 @@
 mod address;
 mod device;
 
+use device::Queues;
+
 pub use device::OpenError;
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -66,7 +68,26 @@ impl Tap {
     /// # Errors
     /// See [`OpenError`]; each says what to do.
     pub fn open(name: &str, config: TapConfig) -> Result<Tap, OpenError> {
-        let (fd, name) = device::open(name)?;
+        Tap::open_queue(name, config, Queues::One)
+    }
+
+    /// Opens so many queues of a TAP device, at least one, and makes it if it does not exist. Linux sends a flow's frames to the queue by
+    /// which others of the flow have come last, and new ones to any.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), of a device that was made for several queues.
+    pub fn open_queues(name: &str, config: TapConfig, count: u16) -> Result<Vec<Tap>, OpenError> {
+        let first = Tap::open_queue(name, config, Queues::Several)?;
+        let name = first.name.clone();
+        let mut queues = vec![first];
+        for _ in 1..count {
+            queues.push(Tap::open_queue(&name, config, Queues::Several)?);
+        }
+        Ok(queues)
+    }
+
+    fn open_queue(name: &str, config: TapConfig, queues: Queues) -> Result<Tap, OpenError> {
+        let (fd, name) = device::open(name, queues)?;
         device::set_header_len(&fd, vnet::HEADER_LEN, &name)?;
         device::set_offload(&fd, config.checksum || config.tso, config.tso, &name)?;
         let mtu = crate::interface::mtu(&name)

@@ -5,6 +5,7 @@
 //! it can. What a connection must come to follows from what its two sides do, whatever the link does to their packets.
 
 mod actor;
+mod outcome;
 mod relay;
 mod run;
 mod scenario;
@@ -12,7 +13,8 @@ mod setup;
 mod watch;
 
 pub use actor::End;
-pub use run::{Outcome, Stalled, run};
+pub use outcome::{Outcome, Stalled};
+pub use run::run;
 pub use scenario::{Door, Life, Operation, Reads, Relayed, Scenario, Script, TcpOptions};
 pub use watch::Wrong;
 

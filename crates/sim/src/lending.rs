@@ -86,9 +86,10 @@ pub(crate) struct Lender {
 }
 
 impl Lender {
-    /// Of each node that lends.
-    pub(crate) fn of(lending: &[Option<Lending>; 2]) -> Vec<Self> {
-        let lending = lending.iter().enumerate();
+    /// Of each node that lends, of so many nodes of each of the two machines.
+    pub(crate) fn of(lending: &[Option<Lending>; 2], workers: u16) -> Vec<Self> {
+        let nodes = 2 * usize::from(workers);
+        let lending = lending.iter().cycle().take(nodes).enumerate();
         let lenders = lending.filter_map(|(node, lending)| {
             lending.map(|lending| Self {
                 random: Pcg64Mcg::seed_from_u64(lending.seed ^ node as u64),

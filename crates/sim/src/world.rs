@@ -59,8 +59,12 @@ impl World {
     pub fn new(config: WorldConfig) -> Self {
         let now = Instant::now();
         let (mut hosts, mut nics) = (Vec::new(), Vec::new());
-        for (at, node) in config.nodes.iter().enumerate() {
-            let (stack, nic) = node.build(now, at, config.seed, config.mtu);
+        let machines = config.nodes.len();
+        for node in 0..machines * usize::from(config.workers) {
+            let machine = node % machines;
+            let (stack, nic) = config
+                .node(node)
+                .build(now, machine, config.seed, config.mtu);
             hosts.push(Host::new(stack));
             nics.push(nic);
         }
@@ -168,7 +172,9 @@ impl World {
     /// A host starts anew, with its NIC: both have forgotten everything.
     pub fn restart(&mut self, node: usize) {
         let WorldConfig { seed, mtu, .. } = self.config;
-        let (stack, nic) = self.config.nodes[node].build(self.now, node, seed, mtu);
+        let machine = node % self.config.nodes.len();
+        let built = self.config.node(node).build(self.now, machine, seed, mtu);
+        let (stack, nic) = built;
         self.hosts[node] = Host::new(stack);
         self.with_wires_mut(|wires| wires.replace(node, nic));
     }

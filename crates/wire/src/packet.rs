@@ -2,11 +2,13 @@
 
 mod emit;
 mod prediction;
+mod steering;
 
 pub use emit::{
     IpFields, MAX_TCP_HEADERS_LEN, emit_checked_tcp_headers, emit_ip_headers, emit_tcp_headers,
 };
 pub use prediction::Prediction;
+pub use steering::{Destination, Steering};
 
 use core::net::IpAddr;
 

@@ -6,6 +6,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use wire::FlowKey;
+use wire::packet::Steering;
+
 use crate::handoff::Handoff;
 
 pub use accel::{Accel, AccelError};
@@ -115,6 +118,8 @@ pub struct StackConfig {
     /// from the first one on, rounded up to a power of two; 0 for none. A cookie is good for up to 128 s, so the default of 65,536
     /// is for some 512 connections a second; a busy server in front of peers that may replay wants more.
     pub accel_handshakes: u32,
+    /// Which of several stacks with the same addresses it is, if there are several.
+    pub shard: Option<Shard>,
     /// Whether to take time-stamp readings at component boundaries ([`Stack::meter`](crate::Stack::meter)).
     pub meter: bool,
 }
@@ -137,8 +142,28 @@ impl Default for StackConfig {
             accel: Accel::NONE,
             handoff: Handoff::default(),
             accel_handshakes: 1 << 16,
+            shard: None,
             meter: false,
         }
+    }
+}
+
+/// One of several stacks with the same MAC and IP addresses, each of which has the flows of its own NIC, its worker.
+///
+/// All of them learn who their neighbours are; the first one answers who asks for the addresses, and asks for routers. Each opens
+/// connections only from ports whose flows are its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Shard {
+    /// How flows are spread over the workers.
+    pub steering: Steering,
+    /// The stack's own worker, counted from 0.
+    pub worker: usize,
+}
+
+impl Shard {
+    /// Whether packets of the flow come to this stack.
+    pub fn has(&self, flow: &FlowKey) -> bool {
+        self.steering.worker(flow) == self.worker
     }
 }
 

@@ -41,7 +41,7 @@ impl Link {
         if resolved {
             self.wake_waiting(sender);
         }
-        if packet.operation == Operation::Request && for_us {
+        if packet.operation == Operation::Request && for_us && self.answers {
             let reply = Packet {
                 operation: Operation::Reply,
                 sender_mac: self.interface.mac,

@@ -34,6 +34,8 @@ pub(crate) struct Link {
     pub interface: Interface,
     pub neighbours: Neighbours,
     pub path_mtus: PathMtus,
+    /// It answers who asks for its addresses: not if another stack with the same ones does.
+    answers: bool,
     solicitations: Solicitations,
     icmp_errors: ErrorLimit,
     /// The next hop that was looked up last for a peer without a socket.
@@ -82,12 +84,15 @@ const QUOTED: usize = 8;
 
 impl Link {
     pub fn new(now: Instant, config: &StackConfig, mac: MacAddr) -> Self {
+        let answers = config.shard.is_none_or(|shard| shard.worker == 0);
+        let solicits = answers && config.gateway_v6.is_none();
         Self {
             interface: Interface::new(mac, config),
             neighbours: Neighbours::new(config.max_neighbours, &config.secret),
             path_mtus: PathMtus::default(),
+            answers,
             solicitations: Solicitations {
-                left: if config.gateway_v6.is_none() { 3 } else { 0 },
+                left: if solicits { 3 } else { 0 },
                 at: now,
             },
             icmp_errors: ErrorLimit::new(now),

@@ -153,8 +153,11 @@ impl Link {
         self.send_discovery(source, to, solicit.unicast, message, device);
     }
 
-    /// Says that this host has `target`, to who asked or to everybody.
+    /// Says that this host has `target`, to who asked or to everybody, unless another stack of it does.
     fn advertise(&self, target: Ipv6Addr, to: Option<(Ipv6Addr, MacAddr)>, device: &mut Device) {
+        if !self.answers {
+            return;
+        }
         let message = Message::NeighborAdvertisement {
             target,
             target_mac: Some(self.interface.mac),

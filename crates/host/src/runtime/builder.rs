@@ -11,9 +11,10 @@ use port::Port;
 use port::tap::{Tap, TapConfig};
 use rings::Client;
 use wire::ethernet::MacAddr;
+use wire::packet::Steering;
 
 use super::{Runtime, RuntimeConfig};
-use crate::{Cidr, Stack, StackConfig};
+use crate::{Cidr, Shard, Stack, StackConfig};
 
 /// Settings of a stack, its NIC and the threads of both, and three ways to the wire.
 ///
@@ -122,6 +123,31 @@ impl Builder {
         let stack = Stack::new(Instant::now(), config, ours);
         let runtime = Runtime::start(stack, nic, function, Box::new(port), self.runtime)?;
         Ok(runtime)
+    }
+
+    /// On the queues of one wire: a stack with a NIC of its own for each, all with the same addresses, over which flows are spread. A runtime
+    /// is one thread's, or two with [`RuntimeConfig::own_thread`]; they share nothing that a packet of one of them touches. Memory and limits
+    /// are those of each.
+    ///
+    /// # Errors
+    /// As [`on_port`](Self::on_port), and [`BuildError::NoRandomBytes`].
+    ///
+    /// # Panics
+    /// Without a queue.
+    pub fn on_queues<P: Port + Send + 'static>(
+        self,
+        queues: Vec<P>,
+    ) -> Result<Vec<Runtime>, BuildError> {
+        assert!(!queues.is_empty(), "a stack needs a queue");
+        let workers = u16::try_from(queues.len()).expect("a device has fewer queues");
+        let steering = Steering::new(&secret()?, workers);
+        let ports = port::fan::fan(steering, queues)?;
+        let runtimes = ports.into_iter().enumerate().map(|(worker, port)| {
+            let mut builder = self.clone();
+            builder.stack.shard = Some(Shard { steering, worker });
+            builder.on_port(port)
+        });
+        runtimes.collect()
     }
 
     /// On a function of a NIC in another process, started with `longshore nic --host rings:SOCKET`. Needs no privileges.

@@ -82,7 +82,8 @@ impl Transport {
                 let at = offset.wrapping_add(self.port_offset) % count;
                 self.port_offset = self.port_offset.wrapping_add(1);
                 flow.src.1 = (PORTS.start + at) as u16;
-                if self.demux.contains(&flow) {
+                let shard = &self.config.shard;
+                if shard.is_some_and(|shard| !shard.has(&flow)) || self.demux.contains(&flow) {
                     continue;
                 }
                 // A flow in TIME-WAIT is taken only if no other is left (RFC 6191).

@@ -12,15 +12,28 @@ use port::tap::{self, Tap, TapConfig};
 const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Opens the TAP interface, gives Linux's end its addresses and sets it up, and waits until it can be used.
+/// Opens the TAP interface, with so many queues, gives Linux's end its addresses and sets it up, and waits until it can be used.
 ///
 /// # Errors
 /// When one of these fails; the message has the remedy.
-pub fn open(name: &str, config: TapConfig, ours: &[Cidr], linux: &[Cidr]) -> Result<Tap> {
+///
+/// # Panics
+/// Without a queue.
+pub fn open(
+    name: &str,
+    config: TapConfig,
+    queues: u16,
+    ours: &[Cidr],
+    linux: &[Cidr],
+) -> Result<Vec<Tap>> {
     if let Some(cidr) = linux.iter().find(|cidr| has(ours, cidr.address)) {
         bail!("{cidr} is both --ip and --peer-ip; give Linux another address of that network");
     }
-    let tap = Tap::open(name, config)?;
+    let taps = match queues {
+        1 => vec![Tap::open(name, config)?],
+        queues => Tap::open_queues(name, config, queues)?,
+    };
+    let tap = &taps[0];
     let name = tap.name();
     if let Some(cidr) = tap::addresses(name)
         .unwrap_or_default()
@@ -32,16 +45,16 @@ pub fn open(name: &str, config: TapConfig, ours: &[Cidr], linux: &[Cidr]) -> Res
             cidr.address
         );
     }
-    add(&tap, linux)?;
+    add(tap, linux)?;
     if let Err(error) = tap.set_up() {
         if !linux.is_empty() {
             return Err(error).context(format!("can't set {name} up; run with sudo"));
         }
         tracing::warn!(%error, "{name} is down; run: sudo ip link set {name} up");
     } else if !linux.is_empty() {
-        await_carrier(&tap)?;
+        await_carrier(tap)?;
     }
-    Ok(tap)
+    Ok(taps)
 }
 
 /// Gives Linux's end the addresses that it lacks.
@@ -134,7 +147,7 @@ mod tests {
     #[test]
     fn the_same_address_at_both_ends_is_refused_before_anything_is_opened() {
         let ours: Cidr = "10.9.0.2/24".parse().unwrap();
-        let refused = open("ls0", TapConfig::default(), &[ours], &[ours]).unwrap_err();
+        let refused = open("ls0", TapConfig::default(), 1, &[ours], &[ours]).unwrap_err();
         assert!(refused.to_string().contains("both --ip and --peer-ip"));
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use crate::size;
 
 /// The least that a stack works with.
-const LEAST: u64 = 32 << 20;
+pub const LEAST: u64 = 32 << 20;
 /// What a stack has at least, unless it is told otherwise, and at most.
 const SHARE: (u64, u64) = (128 << 20, 1 << 30);
 

@@ -6,6 +6,7 @@ use crate::nvme::TargetCounters;
 use crate::serve::ServeCounters;
 
 use super::protocol::CounterGroup;
+use super::several::WORKER_EXPLANATIONS;
 
 /// Groups that count the same things.
 pub struct Kind {
@@ -90,6 +91,7 @@ impl Kind {
             "driver" => vec![("interface", group.to_owned())],
             "frontend" => vec![("frontend", name.to_owned())],
             "pool" => vec![("pool", name.to_owned())],
+            "worker" => vec![("worker", name.to_owned())],
             "backend" => {
                 let (pool, address) = name.split_once('/').unwrap_or(("", name));
                 vec![("pool", pool.to_owned()), ("backend", address.to_owned())]
@@ -170,7 +172,7 @@ impl Kind {
     }
 }
 
-fn kinds() -> [Kind; 10] {
+fn kinds() -> [Kind; 11] {
     let listed = |list: &'static [Explained]| list.iter().copied();
     [
         Kind::new(
@@ -193,6 +195,13 @@ fn kinds() -> [Kind; 10] {
             "a network interface",
             port::explanations(),
             |group| group == "port" || group == "wire" || group.ends_with(" tap"),
+        ),
+        Kind::new(
+            "worker",
+            "worker NUMBER",
+            "one of several stacks with a NIC each, of longshore serve --cores",
+            listed(WORKER_EXPLANATIONS),
+            |group| group.starts_with("worker "),
         ),
         Kind::new(
             "thread",

@@ -12,6 +12,7 @@ mod glossary;
 mod protocol;
 mod server;
 mod service;
+mod several;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -26,4 +27,5 @@ pub use glossary::Glossary;
 pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket, TlsFigures, offload};
 pub use server::{ControlError, Server, bind};
 pub use service::Service;
+pub use several::one_of;
 pub use stop::stop;

@@ -133,8 +133,8 @@ struct Balancing {
 }
 
 impl Application for Balancing {
-    fn poll(&mut self, now: Instant, attached: &mut Attached) -> bool {
-        self.balancer.poll(now, attached.runtime.stack())
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
+        Ok(self.balancer.poll(now, attached.runtime.stack()))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -116,7 +116,7 @@ fn known_names() -> String {
             "port" => "wire",
             "driver" => "ls0",
             "nvme_target" => "nvme",
-            "frontend" | "pool" => &format!("{} a", kind.part),
+            "frontend" | "pool" | "worker" => &format!("{} a", kind.part),
             "backend" => "backend a/10.9.0.1:80",
             part => part,
         };

@@ -195,6 +195,8 @@ const CONDITIONAL: &[(i64, &[Argument])] = &[
     (SYS_prctl, &[Is(0, PR_SET_NAME as u64)]),
     // Limits are asked for only, and its own.
     (SYS_prlimit64, &[Is(0, 0), Is(2, 0)]),
+    // A thread's own processors.
+    (SYS_sched_setaffinity, &[Is(0, 0)]),
     (SYS_socketpair, STREAMS),
 ];
 

@@ -9,6 +9,7 @@ mod server;
 mod session;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 pub use counters::ServeCounters;
 
@@ -18,13 +19,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use host::{Stack, TlsRole};
 
 use crate::access_log::AccessLog;
-use crate::attach::{Attached, Wire, attach};
+use crate::attach::{Attached, Wire, attach, attach_several};
 use crate::background::announce as announce_line;
 use crate::cli::Command;
 use crate::config;
-use crate::control::{self, Answer, Request};
+use crate::control::{self, Answer, Request, one_of};
 use crate::matching::{Matcher, Rule};
 use crate::min_rate::MinRate;
 use crate::read_again::{directories, expect_regular};
@@ -38,6 +40,7 @@ pub use options::{EXAMPLES, Options};
 use files::FileSource;
 use secrets::Secrets;
 use server::{Rules, Server};
+use threads::Threads;
 
 /// How often sessions are looked at for those that take too long.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -67,70 +70,106 @@ pub fn run(options: &Options) -> Result<()> {
         .map(control::Server::bind)
         .transpose()?;
     let access_log = AccessLog::open(&options.access_log)?;
-    let mut attached = attach(&options.wire, &options.connections)?;
-    let tls = secrets.role(attached.key_log.clone())?;
-
-    // A NIC of our own dies with us.
-    let way = match options.wire.nic.is_none() || options.plain || options.zerocopy {
-        true => FileSource::InPlace,
-        false => FileSource::Copied,
+    let cores = options.cores.clone().unwrap_or_default();
+    cores.check()?;
+    let all = match options.cores {
+        None => vec![attach(&options.wire, &options.connections)?],
+        Some(_) => attach_several(&options.wire, &options.connections, cores.count())?,
     };
-    let offload = options.wire.offload.into();
-    let matcher = rule.map(|rule| Matcher::new(rule, attached.runtime.stack(), offload));
-    let rules = Rules {
-        matcher,
-        min_rate: min_rate(options),
+    let parts = Parts {
+        options,
+        tls: secrets.role(all[0].key_log.clone())?,
+        rule,
+        access_log: access_log.as_ref(),
+        port: options.port.unwrap_or(if options.plain { 80 } else { 443 }),
     };
-    let mut server = Server::new(store, tls, offload, way, rules);
-    if let Some(log) = access_log {
-        server.set_access_log(log);
+    let mut shards = Vec::new();
+    for mut attached in all {
+        let server = parts.server(store.try_clone()?, &mut attached)?;
+        shards.push((Sweeping::new(server), attached));
     }
-    let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
-    let stack = attached.runtime.stack();
-    stack.set_default_user_timeout(send_timeout(options));
-    listen(&mut server, &mut attached, &options.wire, port)?;
-    announce(options, &attached, port);
+    let (server, mut attached) = shards.remove(0);
+    announce(options, &attached, parts.port);
     let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();
     options.account.enter(Files {
-        read: Some(server.directory()),
+        read: Some(store.directory()),
         read_again: &read_again,
         remove: control.as_ref().map(control::Server::directory),
     })?;
+    // What was given up just now, they lack too.
+    let others = Threads::start(shards, &cores, &attached.runtime.doorbell())?;
+    cores.pin(0)?;
     readiness.tell()?;
     let mut service = Service {
         signals: &signals,
         control: control.as_mut(),
         readiness: &mut readiness,
     };
-    let swept = Instant::now();
     let mut serving = Serving {
         server,
+        others,
         secrets,
         config: options.config.path().cloned(),
-        swept,
     };
     service.run(&mut serving, &mut attached)?;
 
     drop(control);
+    serving.others.stop()?;
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
+}
+
+/// What the servers of all cores are made of.
+struct Parts<'a> {
+    options: &'a Options,
+    tls: Option<TlsRole>,
+    rule: Option<Rule>,
+    access_log: Option<&'a AccessLog>,
+    port: u16,
+}
+
+impl Parts<'_> {
+    /// A server on a stack, which listens.
+    fn server(&self, store: Store, attached: &mut Attached) -> Result<Server> {
+        let options = self.options;
+        // A NIC of our own dies with us.
+        let way = match options.wire.nic.is_none() || options.plain || options.zerocopy {
+            true => FileSource::InPlace,
+            false => FileSource::Copied,
+        };
+        let offload = options.wire.offload.into();
+        let stack = attached.runtime.stack();
+        let rule = self.rule.clone();
+        let rules = Rules {
+            matcher: rule.map(|rule| Matcher::new(rule, stack, offload)),
+            min_rate: min_rate(options),
+        };
+        stack.set_default_user_timeout(send_timeout(options));
+        let mut server = Server::new(store, self.tls.clone(), offload, way, rules);
+        if let Some(log) = self.access_log {
+            server.set_access_log(log.another());
+        }
+        listen(&mut server, attached, &options.wire, self.port)?;
+        Ok(server)
+    }
 }
 
 /// Options that are followed anew at a reload; others need a restart.
 const RELOADED: [&str; 5] = ["--cert", "--key", "--psk", "--min-rate", "--send-timeout"];
 
-/// The server, what it proves itself with, and when its sessions were looked at last.
-struct Serving {
+/// A server, and when its sessions were looked at last.
+struct Sweeping {
     server: Server,
-    secrets: Secrets,
-    /// The file of its options.
-    config: Option<PathBuf>,
     swept: Instant,
 }
 
-impl Application for Serving {
-    fn poll(&mut self, now: Instant, attached: &mut Attached) -> bool {
-        let stack = attached.runtime.stack();
+impl Sweeping {
+    fn new(server: Server) -> Sweeping {
+        let swept = Instant::now();
+        Sweeping { server, swept }
+    }
+
+    fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
         let progress = self.server.poll(now, stack);
         if now.duration_since(self.swept) >= SWEEP {
             self.swept = now;
@@ -144,9 +183,39 @@ impl Application for Serving {
         let deadlines = [sweep, self.server.poll_timeout()];
         deadlines.into_iter().flatten().min()
     }
+}
+
+/// The server of this thread, those of others, and what they prove themselves with.
+struct Serving {
+    server: Sweeping,
+    others: Threads,
+    secrets: Secrets,
+    /// The file of its options.
+    config: Option<PathBuf>,
+}
+
+impl Application for Serving {
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
+        self.others.check()?;
+        Ok(self.server.poll(now, attached.runtime.stack()))
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.server.poll_timeout()
+    }
 
     fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
-        self.server.answer(request, attached)
+        let own = self.server.server.answer(request.clone(), attached);
+        if self.others.are_none() {
+            return own;
+        }
+        let others = self
+            .others
+            .with_each(move |server, attached| server.server.answer(request.clone(), attached));
+        match others {
+            Ok(others) => one_of(std::iter::once(own).chain(others).collect()),
+            Err(error) => Answer::Error(error.to_string()),
+        }
     }
 
     fn reload(&mut self, _now: Instant, attached: &mut Attached) -> Result<Vec<String>> {
@@ -159,11 +228,14 @@ impl Application for Serving {
         };
         files_read_again(&options).try_for_each(|file| expect_regular(file))?;
         self.secrets.reload(&options)?;
-        self.server.set_min_rate(min_rate(&options));
-        attached
-            .runtime
-            .stack()
-            .set_default_user_timeout(send_timeout(&options));
+        let (min_rate, limit) = (min_rate(&options), send_timeout(&options));
+        let follow = move |server: &mut Sweeping, attached: &mut Attached| {
+            server.server.set_min_rate(min_rate);
+            let stack = attached.runtime.stack();
+            stack.set_default_user_timeout(limit);
+        };
+        follow(&mut self.server, attached);
+        self.others.with_each(follow)?;
         changed.retain(|option| !RELOADED.contains(&option.as_str()));
         Ok(changed)
     }

@@ -8,6 +8,7 @@ use crate::access_log;
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
 use crate::config::ConfigFile;
+use crate::cores::Cores;
 use crate::matching::Action;
 use crate::sandbox::Account;
 
@@ -37,6 +38,9 @@ Examples:
   sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --control /run/longshore.sock \\
        --cert a.pem --key a.key --cert b.pem --key b.key
   sudo longshore reload /run/longshore.sock
+
+  # on two cores: clients are spread over two stacks with a NIC each
+  sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --cores 0,1
 
   # no client may send what is in this file; the NIC searches, inside TLS too
   printf '%s\n' 'evil.example' '/cmd=[a-z]+;/i' >patterns
@@ -88,6 +92,10 @@ pub struct Options {
     /// Reset clients that take fewer bytes a second of what waits for them, over 30 s; 0 for any rate
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub min_rate: u32,
+    /// Serve on so many cores, or on these processors, as in 0,1 or 2-5: each has a thread with a stack and a NIC of its own, and
+    /// clients are spread over them. Without it there is one stack, with its NIC on a thread beside it
+    #[arg(long, value_name = "N|LIST", conflicts_with_all = ["nic", "pcap", "one_thread"])]
+    pub cores: Option<Cores>,
     /// Socket for `longshore stat`, `ss`, `restore`, `reload` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use host::{
@@ -83,11 +82,6 @@ impl Server {
     /// Has clients that are not done yet keep another rate, too.
     pub(super) fn set_min_rate(&mut self, min_rate: MinRate) {
         self.rules.min_rate = min_rate;
-    }
-
-    /// The directory that it serves.
-    pub(super) fn directory(&self) -> BorrowedFd<'_> {
-        self.store.directory()
     }
 
     pub(super) fn listen(

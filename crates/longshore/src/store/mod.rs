@@ -63,6 +63,18 @@ impl Store {
         })
     }
 
+    /// The same, for another thread.
+    ///
+    /// # Errors
+    /// The process can have no more descriptors.
+    pub fn try_clone(&self) -> io::Result<Store> {
+        Ok(Store {
+            root: self.root.try_clone()?,
+            path: self.path.clone(),
+            opener: self.opener,
+        })
+    }
+
     /// The directory.
     pub fn directory(&self) -> BorrowedFd<'_> {
         self.root.as_fd()

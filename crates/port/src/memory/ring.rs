@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::meta::Meta;
 
 /// Makes a ring for frames of up to `max_frame` bytes.
-pub(super) fn ring(capacity: usize, max_frame: usize) -> (Producer, Consumer) {
+pub(crate) fn ring(capacity: usize, max_frame: usize) -> (Producer, Consumer) {
     let largest_record = record_len(max_frame);
     let capacity = capacity.max(4 * largest_record).next_power_of_two();
     let lines = (0..capacity / LINE)
@@ -45,7 +45,7 @@ pub(super) fn ring(capacity: usize, max_frame: usize) -> (Producer, Consumer) {
 
 /// The writing side.
 #[derive(Debug)]
-pub(super) struct Producer {
+pub(crate) struct Producer {
     shared: Arc<Shared>,
     max_frame: usize,
     /// Where the next record goes; at most one record beyond `published` per committed frame.
@@ -60,7 +60,7 @@ pub(super) struct Producer {
 
 /// The reading side.
 #[derive(Debug)]
-pub(super) struct Consumer {
+pub(crate) struct Consumer {
     shared: Arc<Shared>,
     /// Where the next record is.
     head: u64,
@@ -73,7 +73,7 @@ pub(super) struct Consumer {
 impl Producer {
     /// Room for the largest frame; `None` if the ring is full.
     #[inline]
-    pub(super) fn reserve(&mut self) -> Option<&mut [u8]> {
+    pub(crate) fn reserve(&mut self) -> Option<&mut [u8]> {
         if !self.has_room() {
             return None;
         }
@@ -90,7 +90,7 @@ impl Producer {
 
     /// Appends the frame that has been written into the last reservation.
     #[inline]
-    pub(super) fn commit(&mut self, len: usize, meta: Meta) {
+    pub(crate) fn commit(&mut self, len: usize, meta: Meta) {
         assert!(
             len <= self.max_frame,
             "a frame of {len} bytes in a buffer of {}",
@@ -106,13 +106,13 @@ impl Producer {
 
     /// Lets the consumer see all committed frames. `true`: it sleeps, and must be woken.
     #[inline]
-    pub(super) fn publish(&mut self) -> bool {
+    pub(crate) fn publish(&mut self) -> bool {
         self.store_tail();
         self.shared.tail.wants_wakeup()
     }
 
     /// Asks to be woken when there is room, if there was none. `false`: there is some.
-    pub(super) fn prepare_sleep(&mut self) -> bool {
+    pub(crate) fn prepare_sleep(&mut self) -> bool {
         if !self.is_blocked {
             return true;
         }
@@ -120,15 +120,15 @@ impl Producer {
         !self.has_room()
     }
 
-    pub(super) fn cancel_sleep(&mut self) {
+    pub(crate) fn cancel_sleep(&mut self) {
         self.shared.head.awake();
     }
 
-    pub(super) fn is_connected(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         !self.shared.closed.load(Ordering::Acquire)
     }
 
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
     }
 
@@ -180,7 +180,7 @@ impl Producer {
 impl Consumer {
     /// The oldest frame; `None` if the ring is empty.
     #[inline]
-    pub(super) fn front(&mut self) -> Option<(&[u8], Meta)> {
+    pub(crate) fn front(&mut self) -> Option<(&[u8], Meta)> {
         loop {
             if self.head == self.tail {
                 self.tail = self.shared.tail.value.load(Ordering::Acquire);
@@ -203,7 +203,7 @@ impl Consumer {
 
     /// Passes over the frame that `front` has given.
     #[inline]
-    pub(super) fn pop(&mut self) {
+    pub(crate) fn pop(&mut self) {
         debug_assert!(self.head != self.tail);
         self.head += record_len(self.header().len as usize) as u64;
         if self.head - self.released >= self.shared.capacity() / 4 {
@@ -213,22 +213,22 @@ impl Consumer {
 
     /// Gives the producer the room of all frames passed over. `true`: it waits for room, and must be woken.
     #[inline]
-    pub(super) fn release(&mut self) -> bool {
+    pub(crate) fn release(&mut self) -> bool {
         self.store_head();
         self.shared.head.wants_wakeup()
     }
 
     /// Asks to be woken when a frame comes. `false`: one has.
-    pub(super) fn prepare_sleep(&mut self) -> bool {
+    pub(crate) fn prepare_sleep(&mut self) -> bool {
         self.tail = self.shared.tail.sleep();
         self.head == self.tail
     }
 
-    pub(super) fn cancel_sleep(&mut self) {
+    pub(crate) fn cancel_sleep(&mut self) {
         self.shared.tail.awake();
     }
 
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
     }
 

@@ -7,10 +7,10 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// An eventfd, or nothing.
 #[derive(Debug)]
-pub(super) struct Wake(Option<OwnedFd>);
+pub(crate) struct Wake(Option<OwnedFd>);
 
 impl Wake {
-    pub(super) fn new(with_eventfd: bool) -> io::Result<Wake> {
+    pub(crate) fn new(with_eventfd: bool) -> io::Result<Wake> {
         if !with_eventfd {
             return Ok(Wake(None));
         }
@@ -20,12 +20,12 @@ impl Wake {
         )?)))
     }
 
-    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
 
     /// Makes the eventfd readable.
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(fd) = &self.0 {
             // It fails only if the counter is full; then the eventfd is readable already.
             let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
@@ -33,7 +33,7 @@ impl Wake {
     }
 
     /// Makes the eventfd unreadable.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if let Some(fd) = &self.0 {
             // It fails if the counter is 0: nothing to clear.
             let _ = rustix::io::read(fd, &mut [0u8; 8]);

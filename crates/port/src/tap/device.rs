@@ -43,6 +43,21 @@ pub enum OpenError {
         /// The interface.
         name: String,
     },
+    /// An interface of that name exists and is no TAP device, or one with one queue.
+    #[error(
+        "{name} exists but is not a TAP device with several queues: choose another name, or make it by \
+         `sudo ip tuntap add dev {name} mode tap multi_queue`"
+    )]
+    NoQueues {
+        /// The interface.
+        name: String,
+    },
+    /// The kernel gives it no more queues.
+    #[error("TAP device {name} has as many queues as a device can have: use fewer")]
+    TooManyQueues {
+        /// The device.
+        name: String,
+    },
     /// The kernel has no such names.
     #[error(
         "{name:?} cannot be an interface's name: use 1 to 15 characters without '/' and spaces"
@@ -64,8 +79,16 @@ pub enum OpenError {
     },
 }
 
-/// Opens or makes the TAP device `name`; gives it with its name.
-pub(super) fn open(name: &str) -> Result<(OwnedFd, String), OpenError> {
+/// Queues of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queues {
+    One,
+    /// As often as it is opened.
+    Several,
+}
+
+/// Opens or makes the TAP device `name`, or another queue of it; gives it with its name.
+pub(super) fn open(name: &str, queues: Queues) -> Result<(OwnedFd, String), OpenError> {
     let mut request = Request::new(name).ok_or_else(|| OpenError::BadName { name: name.into() })?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = rustix::fs::open(DRIVER, flags, Mode::empty()).map_err(|error| match error {
@@ -73,14 +96,20 @@ pub(super) fn open(name: &str) -> Result<(OwnedFd, String), OpenError> {
         Errno::ACCESS | Errno::PERM => OpenError::NotPermitted { name: name.into() },
         other => io_error("open /dev/net/tun for", name, other.into()),
     })?;
-    request.set_flags((libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short);
+    let queue = match queues {
+        Queues::One => 0,
+        Queues::Several => libc::IFF_MULTI_QUEUE,
+    };
+    request.set_flags((libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | queue) as c_short);
     // SAFETY: TUNSETIFF reads and writes an `ifreq`, which `request` is.
     unsafe { ioctl(&fd, TUNSETIFF, &raw mut request.0) }.map_err(|error| {
         let name = name.into();
         match error.raw_os_error() {
             Some(libc::EPERM) => OpenError::NotPermitted { name },
             Some(libc::EBUSY) => OpenError::InUse { name },
-            Some(libc::EINVAL) => OpenError::NotATap { name },
+            Some(libc::EINVAL) if queues == Queues::One => OpenError::NotATap { name },
+            Some(libc::EINVAL) => OpenError::NoQueues { name },
+            Some(libc::E2BIG) => OpenError::TooManyQueues { name },
             _ => io_error("open", &name, error),
         }
     })?;

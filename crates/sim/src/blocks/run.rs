@@ -323,7 +323,7 @@ impl<'a> Run<'a> {
             done: 0,
             is_ready: false,
             flight: Vec::new(),
-            lenders: Lender::of(&help.lending),
+            lenders: Lender::of(&help.lending, 1),
         })
     }
 

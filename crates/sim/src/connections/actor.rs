@@ -38,6 +38,8 @@ impl fmt::Display for End {
 }
 
 pub(super) struct Actor {
+    /// The node that has its connection, once there is one.
+    pub(super) node: usize,
     pub(super) socket: Option<SocketId>,
     pub(super) is_connected: bool,
     pub(super) closed: Option<CloseReason>,
@@ -57,8 +59,14 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    pub(super) fn new(script: Script, stream: Vec<u8>, memory: (RegionId, u64)) -> Self {
+    pub(super) fn new(
+        script: Script,
+        node: usize,
+        stream: Vec<u8>,
+        memory: (RegionId, u64),
+    ) -> Self {
         Self {
+            node,
             socket: None,
             is_connected: false,
             closed: None,

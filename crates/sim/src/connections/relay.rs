@@ -11,6 +11,8 @@ const ROOM: usize = 16 << 10;
 
 pub(super) struct Relay {
     plan: Relayed,
+    /// The node that has both legs.
+    pub(super) node: usize,
     /// The client's connection, and that to the server.
     pub(super) legs: [SocketId; 2],
     pub(super) is_connected: bool,
@@ -37,9 +39,10 @@ enum State {
 }
 
 impl Relay {
-    pub(super) fn new(plan: Relayed, legs: [SocketId; 2]) -> Self {
+    pub(super) fn new(plan: Relayed, node: usize, legs: [SocketId; 2]) -> Self {
         Self {
             plan,
+            node,
             legs,
             is_connected: false,
             pending: Default::default(),

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use host::{Accel, CloseReason, Event, ListenOptions, ListenerId, SocketId, SpliceHandle};
 
-use super::actor::{Actor, End};
+use super::actor::Actor;
+use super::outcome::{Outcome, Stalled, sum};
 use super::relay::Relay;
 use super::setup::{actors, world};
-use super::watch::{Watch, Wrong};
+use super::watch::Watch;
 use super::{Door, Help, Life, Scenario};
 use crate::World;
 use crate::lending::Lender;
 use crate::oracle::{Family, Side};
-use crate::world::exchange::find_counter;
 
 /// Virtual time that a run may take: many times the longest retransmission timeout.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -30,67 +30,6 @@ const AFTERWARDS: Duration = Duration::from_secs(400);
 const STRAIGHT: u16 = 1000;
 const RELAYED: u16 = 2000;
 const BEHIND: u16 = 3000;
-
-/// What came of a run.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// By connection, the client's end and the server's.
-    pub ends: Vec<[End; 2]>,
-    /// By connection: bytes that splices told of, and those that must have gone through them.
-    pub splices: Vec<Option<([u64; 2], [u64; 2])>>,
-    /// Connections that were reset because a NIC was, as their host was told, or of which the NIC alone may have known.
-    pub lost: BTreeSet<usize>,
-    /// Connections that a server was given twice.
-    pub again: u32,
-    /// The first frame that nobody may send.
-    pub wrong: Option<Wrong>,
-    /// The first resets on the wire.
-    pub resets: Vec<String>,
-    /// Frames that both NICs sent.
-    pub frames: u64,
-    /// Blocks of the stacks' memory in use at the end.
-    pub in_use: [u32; 2],
-    /// The NICs' counters.
-    pub nic: [Vec<(&'static str, u64)>; 2],
-    /// The stacks' counters.
-    pub host: [Vec<(&'static str, u64)>; 2],
-}
-
-impl Outcome {
-    /// The counters of a node that tell what its NIC has done for connections.
-    pub(super) fn of_acceleration(&self, node: usize) -> Vec<(&'static str, u64)> {
-        let all = self.nic[node].iter().chain(&self.host[node]);
-        let is_one = |name: &str| {
-            let of = ["accel_", "Accel", "toe_", "Handoff"];
-            of.iter().any(|of| name.starts_with(of))
-        };
-        all.filter(|(name, count)| is_one(name) && *count > 0)
-            .copied()
-            .collect()
-    }
-
-    /// A counter of a node's NIC or stack.
-    ///
-    /// # Panics
-    /// When there is none of that name.
-    pub fn counter(&self, node: usize, name: &str) -> u64 {
-        let all = self.nic[node].iter().chain(&self.host[node]);
-        find_counter(all.copied(), name)
-    }
-}
-
-/// A run that did not come to its end.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error(
-    "stalled after {after:?} of virtual time, {steps} steps and {frames} frames; {positions}; {sockets}"
-)]
-pub struct Stalled {
-    after: Duration,
-    steps: u64,
-    frames: u64,
-    positions: String,
-    sockets: String,
-}
 
 /// Drives the scenario with this payload and this help.
 ///
@@ -118,13 +57,13 @@ struct Run<'a> {
     unstarted: Vec<usize>,
     accel: [Accel; 2],
     lenders: Vec<Lender>,
-    /// Resets of each node's NIC that were taken notice of.
-    resets: [u32; 2],
+    /// By node, resets of its NIC that were taken notice of.
+    resets: Vec<u32>,
     lost: BTreeSet<usize>,
     listeners: BTreeMap<(usize, ListenerId), u16>,
     owners: BTreeMap<(usize, SocketId), Owner>,
-    /// By the node and address of who opened it.
-    opened: BTreeMap<(usize, SocketAddr), usize>,
+    /// By the host and address of who opened it, and the port at which that was.
+    opened: BTreeMap<(usize, SocketAddr, u16), usize>,
     /// Connections that were accepted though they had been before.
     again: u32,
     watch: Rc<RefCell<Watch>>,
@@ -137,7 +76,12 @@ impl<'a> Run<'a> {
         let watching = Rc::clone(&watch);
         world.observe(move |node, frame| watching.borrow_mut().handle_frame(node, frame));
         let mut listeners = BTreeMap::new();
-        for (node, base) in [(1, STRAIGHT), (1, RELAYED), (0, BEHIND)] {
+        let nodes = 2 * usize::from(scenario.workers);
+        let bases = (0..nodes).flat_map(|node| match node % 2 {
+            0 => vec![(node, BEHIND)],
+            _ => vec![(node, STRAIGHT), (node, RELAYED)],
+        });
+        for (node, base) in bases {
             for (at, door) in Door::ALL.into_iter().enumerate() {
                 for ipv6 in [false, true] {
                     let port = base + at as u16;
@@ -146,7 +90,7 @@ impl<'a> Run<'a> {
                         defer: door.defer,
                         ..ListenOptions::default()
                     };
-                    let address = SocketAddr::new(World::address(node, ipv6), port);
+                    let address = SocketAddr::new(World::address(node % 2, ipv6), port);
                     let listener = world.stack(node).listen(address, options);
                     listeners.insert((node, listener.expect("a free port")), base);
                 }
@@ -163,8 +107,8 @@ impl<'a> Run<'a> {
             actors,
             unstarted,
             accel: help.accel,
-            lenders: Lender::of(&help.lending),
-            resets: [0; 2],
+            lenders: Lender::of(&help.lending, scenario.workers),
+            resets: vec![0; nodes],
             lost: BTreeSet::new(),
             listeners,
             owners: BTreeMap::new(),
@@ -214,7 +158,7 @@ impl<'a> Run<'a> {
         self.unstarted.is_empty()
             && relays_done
             && !self.actors.iter().any(is_busy)
-            && (0..2).all(|node| {
+            && (0..self.resets.len()).all(|node| {
                 let sockets = self.world.stack_ref(node).sockets();
                 sockets.filter(|socket| socket.id.is_some()).count() == 0
             })
@@ -241,26 +185,23 @@ impl<'a> Run<'a> {
 
     fn turn(&mut self) -> bool {
         let mut moved = self.open();
-        for node in 0..2 {
+        for node in 0..self.resets.len() {
             while let Some(event) = self.world.stack(node).poll_event() {
                 self.handle_event(node, event);
                 moved = true;
             }
         }
         let now = self.world.now();
-        for (life, actors) in self.scenario.lives.iter().zip(&mut self.actors) {
-            let nodes = [0, server_node(life)];
-            for (actor, node) in actors.iter_mut().zip(nodes) {
-                moved |= actor.poll(now, self.world.stack(node));
-            }
+        for actor in self.actors.iter_mut().flatten() {
+            moved |= actor.poll(now, self.world.stack(actor.node));
         }
         for relay in self.relays.iter_mut().flatten() {
-            moved |= relay.poll(now, self.world.stack(1));
+            moved |= relay.poll(now, self.world.stack(relay.node));
         }
         for lender in &mut self.lenders {
             moved |= lender.turn(now, &mut self.world);
         }
-        for node in 0..2 {
+        for node in 0..self.resets.len() {
             let resets = self.world.nic_resets(node);
             if std::mem::replace(&mut self.resets[node], resets) != resets {
                 self.note_reset(node);
@@ -271,22 +212,22 @@ impl<'a> Run<'a> {
 
     /// A NIC was reset: what only that had is lost, and who waits for it may wait for ever.
     fn note_reset(&mut self, node: usize) {
-        let accel = self.accel[node];
+        let (accel, host) = (self.accel[node % 2], node % 2);
         for (number, life) in self.scenario.lives.iter().enumerate() {
             let relay = self.relays[number].as_ref();
             let [client, server] = &self.actors[number];
             // What an application has let go the NIC may have been given to finish.
-            let nodes = [0, server_node(life)];
-            let mut ends = [client, server].into_iter().zip(nodes);
-            let is_finishing = ends.any(|(actor, at)| at == node && actor.has_left)
-                || node == 1 && relay.is_some_and(Relay::is_done);
+            let relays_here = relay.filter(|relay| relay.node == node);
+            let mut ends = [client, server].into_iter();
+            let is_finishing = ends.any(|actor| actor.node == node && actor.has_left)
+                || relays_here.is_some_and(Relay::is_done);
             // Who connects may have been answered by it, and nobody else knows.
             let is_opening = match relay {
                 _ if client.socket.is_none() => false,
-                None if life.relayed.is_some() => node == 1,
-                _ => node == server_node(life) && server.socket.is_none(),
+                None if life.relayed.is_some() => host == 1,
+                _ => host == server_node(life) && server.socket.is_none(),
             };
-            let is_spliced = node == 1 && relay.is_some_and(|relay| relay.splice().is_some());
+            let is_spliced = relays_here.is_some_and(|relay| relay.splice().is_some());
             if accel.teardown && is_finishing
                 || accel.setup && is_opening
                 || accel.splice && is_spliced
@@ -304,12 +245,11 @@ impl<'a> Run<'a> {
             if life.is_gentle() && !self.lost.contains(&number) {
                 continue;
             }
-            let nodes = [0, server_node(life)];
-            for (actor, node) in self.actors[number].iter_mut().zip(nodes) {
-                any |= actor.give_up(now, self.world.stack(node));
+            for actor in &mut self.actors[number] {
+                any |= actor.give_up(now, self.world.stack(actor.node));
             }
             if let Some(relay) = &mut self.relays[number] {
-                any |= relay.give_up(now, self.world.stack(1));
+                any |= relay.give_up(now, self.world.stack(relay.node));
             }
         }
         any
@@ -330,15 +270,17 @@ impl<'a> Run<'a> {
             } else {
                 STRAIGHT
             };
-            let socket = self.connect(0, 1, base, number);
-            self.actors[number][0].socket = Some(socket);
+            let from = 2 * (number % usize::from(self.scenario.workers));
+            let socket = self.connect(from, 1, base, number);
+            let client = &mut self.actors[number][0];
+            (client.node, client.socket) = (from, Some(socket));
             self.owners
-                .insert((0, socket), Owner::End(number, Side::Client));
+                .insert((from, socket), Owner::End(number, Side::Client));
         }
         moved
     }
 
-    /// Opens a connection for a life, from one node to another one's listener.
+    /// Opens a connection for a life, from one node to a listener of another host's.
     fn connect(&mut self, from: usize, to: usize, base: u16, number: usize) -> SocketId {
         let life = &self.scenario.lives[number];
         let door = Door::ALL.iter().position(|door| *door == life.door);
@@ -348,7 +290,7 @@ impl<'a> Run<'a> {
         let socket = self.world.stack(from).connect(now, address);
         let socket = socket.expect("a free port, and a peer on the link");
         let info = self.world.stack(from).info(socket).expect("a socket");
-        self.opened.insert((from, info.local), number);
+        self.opened.insert((from % 2, info.local, port), number);
         socket
     }
 
@@ -382,19 +324,20 @@ impl<'a> Run<'a> {
                 }
                 Some(&Owner::Leg(life, leg)) => {
                     let relay = self.relays[life].as_mut().expect("its leg has ended");
-                    relay.handle_closed(now, self.world.stack(1), leg, &reason);
+                    let stack = self.world.stack(node);
+                    relay.handle_closed(now, stack, leg, &reason);
                 }
                 None => {}
             },
             Event::Spliced(handle) => {
-                spliced(&mut self.relays, handle).for_each(|relay| relay.handle_spliced(now));
+                spliced(&mut self.relays, node, handle).for_each(|relay| relay.handle_spliced(now));
             }
             Event::SpliceRefused(handle, _) => {
-                spliced(&mut self.relays, handle).for_each(Relay::handle_refused);
+                spliced(&mut self.relays, node, handle).for_each(Relay::handle_refused);
             }
             Event::SpliceEnded(handle, report) => {
-                let stack = self.world.stack(1);
-                spliced(&mut self.relays, handle)
+                let stack = self.world.stack(node);
+                spliced(&mut self.relays, node, handle)
                     .for_each(|relay| relay.handle_ended(now, stack, &report));
             }
             Event::Secured(_)
@@ -406,7 +349,7 @@ impl<'a> Run<'a> {
 
     fn accept(&mut self, node: usize, base: u16, socket: SocketId) {
         let info = self.world.stack(node).info(socket).expect("accepted");
-        let number = self.opened[&(1 - node, info.remote)];
+        let number = self.opened[&(1 - node % 2, info.remote, info.local.port())];
         let now = self.world.now();
         let is_known = match base {
             RELAYED => self.relays[number].is_some(),
@@ -419,16 +362,16 @@ impl<'a> Run<'a> {
         }
         if base != RELAYED {
             let server = &mut self.actors[number][1];
-            (server.socket, server.is_connected) = (Some(socket), true);
+            (server.node, server.socket, server.is_connected) = (node, Some(socket), true);
             self.owners
                 .insert((node, socket), Owner::End(number, Side::Server));
             return;
         }
         let plan = self.scenario.lives[number].relayed.expect("it came here");
-        let back = self.connect(1, 0, BEHIND, number);
-        self.relays[number] = Some(Relay::new(plan, [socket, back]));
+        let back = self.connect(node, 0, BEHIND, number);
+        self.relays[number] = Some(Relay::new(plan, node, [socket, back]));
         for (leg, socket) in [socket, back].into_iter().enumerate() {
-            self.owners.insert((1, socket), Owner::Leg(number, leg));
+            self.owners.insert((node, socket), Owner::Leg(number, leg));
         }
     }
 
@@ -447,13 +390,14 @@ impl<'a> Run<'a> {
                 );
             }
         }
-        let sockets = [0, 1].map(|node| {
+        let sockets = (0..self.resets.len()).map(|node| {
             let sockets = self.world.stack_ref(node).sockets();
             let sockets = sockets.filter(|socket| socket.id.is_some());
             sockets
                 .map(|socket| (socket.state, socket.holder, socket.local, socket.remote))
                 .collect::<Vec<_>>()
         });
+        let sockets: Vec<_> = sockets.collect();
         Stalled {
             after: self.world.now() - self.began,
             steps,
@@ -475,6 +419,7 @@ impl<'a> Run<'a> {
         let splices = splices.collect();
         let ends = self.actors.into_iter().map(|actors| actors.map(Actor::end));
         let watch = self.watch.borrow();
+        let nodes = |host| (host..self.resets.len()).step_by(2);
         Outcome {
             lost: self.lost,
             again: self.again,
@@ -483,20 +428,30 @@ impl<'a> Run<'a> {
             wrong: watch.wrong.clone(),
             resets: watch.resets.clone(),
             frames: watch.frames,
-            in_use: [0, 1].map(|node| world.stack_ref(node).arena_stats().in_use()),
-            nic: [0, 1].map(|node| world.nic_counters(node).iter().collect()),
-            host: [0, 1].map(|node| world.stack_ref(node).counters().collect()),
+            in_use: [0, 1].map(|host| {
+                let in_use = nodes(host).map(|node| world.stack_ref(node).arena_stats().in_use());
+                in_use.max().unwrap_or(0)
+            }),
+            nic: [0, 1]
+                .map(|host| sum(nodes(host).map(|node| world.nic_counters(node).iter().collect()))),
+            host: [0, 1].map(|host| {
+                sum(nodes(host).map(|node| world.stack_ref(node).counters().collect()))
+            }),
         }
     }
 }
 
-/// The node of the server at the end.
+/// The host of the server at the end.
 pub(super) fn server_node(life: &Life) -> usize {
     usize::from(life.relayed.is_none())
 }
 
 /// The relay that asked for this splice.
-fn spliced(relays: &mut [Option<Relay>], handle: SpliceHandle) -> impl Iterator<Item = &mut Relay> {
+fn spliced(
+    relays: &mut [Option<Relay>],
+    node: usize,
+    handle: SpliceHandle,
+) -> impl Iterator<Item = &mut Relay> {
     let relays = relays.iter_mut().flatten();
-    relays.filter(move |relay| relay.splice() == Some(handle))
+    relays.filter(move |relay| relay.node == node && relay.splice() == Some(handle))
 }

@@ -178,6 +178,8 @@ pub struct Scenario {
     pub tcp: [TcpOptions; 2],
     /// Room in the NICs.
     pub limits: AccelConfig,
+    /// Stacks and NICs of each host, over which flows are spread.
+    pub workers: u16,
     /// The connections.
     pub lives: Vec<Life>,
 }

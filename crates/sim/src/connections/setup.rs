@@ -45,11 +45,13 @@ pub(super) fn world(scenario: &Scenario, help: Help) -> World {
         mtu: scenario.mtu,
         links: vec![scenario.link; 2],
         nodes: vec![node(0), node(1)],
+        workers: scenario.workers,
         ..WorldConfig::default()
     })
 }
 
-/// The applications at both ends of each connection, with their streams in registered memory.
+/// The applications at both ends of each connection, with their streams in registered memory, which all stacks of their host know by
+/// the same name.
 pub(super) fn actors(
     scenario: &Scenario,
     streams: &[[Vec<u8>; 2]],
@@ -69,15 +71,20 @@ pub(super) fn actors(
     let regions = [0, 1].map(|node| {
         let region = Region::anonymous(memory[node].len().max(1));
         assert!(region.write(0, &memory[node]), "it is as long");
-        let region = world.stack(node).register(Arc::new(region), "the payload");
-        region.expect("a free region id")
+        let region = Arc::new(region);
+        let nodes = (0..usize::from(scenario.workers)).map(|worker| 2 * worker + node);
+        let ids = nodes.map(|node| world.register(node, Arc::clone(&region), "the payload"));
+        let ids: Vec<_> = ids.collect();
+        assert!(ids.iter().all(|id| *id == ids[0]), "all did the same");
+        ids[0]
     });
     let lives = scenario.lives.iter().zip(streams).zip(places);
     let lives = lives.map(|((life, streams), places)| {
         let nodes = [0, server_node(life)];
         [0, 1].map(|side| {
             let place = (regions[nodes[side]], places[side]);
-            Actor::new(life.scripts[side].clone(), streams[side].clone(), place)
+            let script = life.scripts[side].clone();
+            Actor::new(script, nodes[side], streams[side].clone(), place)
         })
     });
     lives.collect()

@@ -1,13 +1,12 @@
 //! The application on one side: goes through its operations and reads what comes.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use host::{
     CloseReason, Event, ListenerId, Offload, ReadChunks, SocketError, SocketId, Stack, TlsRole,
 };
 use l5p::tls::CryptoInfo;
-use nic::ring::{Region, RegionId, Slice};
+use nic::ring::{RegionId, Slice};
 
 use super::run::is_cut_off;
 use super::{Operation, Reads, Side};
@@ -46,23 +45,15 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
+    /// `region` holds the stream.
     pub(super) fn new(
         side: Side,
-        stack: &mut Stack,
         session: Session,
         offload: Offload,
-        stream: &[u8],
+        (stream, region): (&[u8], RegionId),
         operations: &[Operation],
         reads: Reads,
     ) -> Self {
-        let region = Region::anonymous(stream.len().max(1));
-        assert!(
-            region.write(0, stream),
-            "the region is as long as the stream"
-        );
-        let region = stack
-            .register(Arc::new(region), "the payload")
-            .expect("a free region id");
         Self {
             side,
             offload,

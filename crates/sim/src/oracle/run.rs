@@ -4,9 +4,11 @@ use std::cell::RefCell;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::{CloseReason, ListenOptions, Offload, TlsInfo};
+use host::{CloseReason, ListenOptions, Offload, Stack, TlsInfo};
+use nic::ring::{Region, RegionId};
 use wire::SeqNum;
 
 use super::endpoint::{Endpoint, Session};
@@ -123,7 +125,11 @@ fn until_wrap(scenario: &Scenario, streams: &[Vec<u8>; 2], within: u32) -> Durat
 struct Run {
     world: World,
     endpoints: [Endpoint; 2],
-    listener: host::ListenerId,
+    /// By side, the node that has the connection; of the server's, as soon as it has accepted it.
+    nodes: [usize; 2],
+    workers: usize,
+    /// Of the server's nodes.
+    listeners: Vec<host::ListenerId>,
     wire: Rc<RefCell<Wire>>,
     /// Whether both sides have their keys, and their NICs know of them.
     secured: bool,
@@ -139,10 +145,12 @@ impl Run {
         world.observe(move |node, frame| watch.borrow_mut().handle_frame(node, frame));
 
         let address = SocketAddr::new(World::address(1, scenario.family == Family::V6), PORT);
-        let listener = world
-            .stack(1)
-            .listen(address, ListenOptions::default())
-            .expect("the port is free");
+        let workers = usize::from(scenario.workers);
+        let listeners = nodes_of(1, workers).map(|node| {
+            let listener = world.stack(node).listen(address, ListenOptions::default());
+            listener.expect("the port is free")
+        });
+        let listeners = listeners.collect();
         let [client, server] = sessions(scenario);
         let mut endpoint = |side: Side, session| {
             let at = side as usize;
@@ -150,12 +158,13 @@ impl Run {
             if operations.last() != Some(&Operation::Shutdown) {
                 operations.push(Operation::Shutdown);
             }
+            let region = register(&mut world, nodes_of(at, workers), &streams[at]);
+            let stream = (&streams[at][..], region);
             Endpoint::new(
                 side,
-                world.stack(at),
                 session,
                 help.offload,
-                &streams[at],
+                stream,
                 &operations,
                 scenario.reads[at],
             )
@@ -165,19 +174,18 @@ impl Run {
             endpoint(Side::Server, server),
         ];
         let now = world.now();
-        endpoints[0].socket = Some(
-            world
-                .stack(0)
-                .connect(now, address)
-                .expect("the peer is on the link"),
-        );
+        let client = 2 * (scenario.seed % u64::from(scenario.workers)) as usize;
+        let connected = world.stack(client).connect(now, address);
+        endpoints[0].socket = Some(connected.expect("the peer is on the link"));
         Self {
             world,
             endpoints,
-            listener,
+            nodes: [client, 1],
+            workers,
+            listeners,
             wire,
             secured: false,
-            lenders: Lender::of(&help.lending),
+            lenders: Lender::of(&help.lending, scenario.workers),
         }
     }
 
@@ -185,9 +193,14 @@ impl Run {
     fn step(&mut self) -> bool {
         let now = self.world.now();
         let mut moved = false;
-        for at in 0..2 {
-            let listener = (at == 1).then_some(self.listener);
-            moved |= self.endpoints[at].handle_events(now, self.world.stack(at), listener);
+        moved |= self.endpoints[0].handle_events(now, self.world.stack(self.nodes[0]), None);
+        for (node, listener) in nodes_of(1, self.workers).zip(&self.listeners) {
+            let server = &mut self.endpoints[1];
+            let had_none = server.socket.is_none();
+            moved |= server.handle_events(now, self.world.stack(node), Some(*listener));
+            if had_none && server.socket.is_some() {
+                self.nodes[1] = node;
+            }
         }
         // Both sides must have installed their keys before the first record comes.
         if !self.secured && self.endpoints.iter().all(|endpoint| endpoint.secured) {
@@ -195,7 +208,8 @@ impl Run {
             self.secured = true;
         }
         for at in 0..2 {
-            moved |= self.endpoints[at].poll(now, self.world.stack(at), self.secured);
+            let stack = self.world.stack(self.nodes[at]);
+            moved |= self.endpoints[at].poll(now, stack, self.secured);
         }
         for lender in &mut self.lenders {
             moved |= lender.turn(now, &mut self.world);
@@ -239,7 +253,8 @@ impl Run {
         let mut client = wire.streams[0].iter();
         let has_only_opened = client.any(|stream| stream.bytes.is_empty());
         let server = &mut self.endpoints[1];
-        let mut sockets = self.world.stack_ref(1).sockets();
+        let servers = nodes_of(1, self.workers).map(|node| self.world.stack_ref(node));
+        let mut sockets = servers.flat_map(|stack| stack.sockets());
         let is_lost = has_only_opened
             && self.world.frames_harmed() > 0
             && server.socket.is_none()
@@ -263,11 +278,15 @@ impl Run {
         let Self {
             world,
             endpoints,
+            nodes,
             wire,
             ..
         } = self;
-        let nic = [0, 1].map(|at| world.nic_counters(at).iter().collect());
-        let ends = endpoints.map(|endpoint| endpoint.end(&world));
+        let nic = nodes.map(|node| world.nic_counters(node).iter().collect());
+        let ends = endpoints.map(|endpoint| {
+            let node = nodes[endpoint.side() as usize];
+            endpoint.end(world.stack_ref(node))
+        });
         let wire = wire.borrow();
         Outcome {
             ends,
@@ -294,15 +313,33 @@ fn world(scenario: &Scenario, help: Help) -> World {
         mtu: scenario.mtu,
         links: vec![scenario.link; 2],
         nodes: Lending::nodes(&help.lending, &node),
+        workers: scenario.workers,
         ..WorldConfig::default()
     })
 }
 
+/// The nodes of one of two machines.
+fn nodes_of(machine: usize, workers: usize) -> impl Iterator<Item = usize> {
+    (0..workers).map(move |worker| 2 * worker + machine)
+}
+
+/// Registers the payload with each of some nodes, at the same place.
+fn register(world: &mut World, nodes: impl Iterator<Item = usize>, stream: &[u8]) -> RegionId {
+    let region = Region::anonymous(stream.len().max(1));
+    let is_whole = region.write(0, stream);
+    assert!(is_whole, "the region is as long as the stream");
+    let region = Arc::new(region);
+    let ids = nodes.map(|node| world.register(node, Arc::clone(&region), "the payload"));
+    let same = ids.reduce(|one, other| {
+        assert_eq!(one, other, "stacks that did the same have the same ids");
+        one
+    });
+    same.expect("a node")
+}
+
 impl Endpoint {
-    fn end(self, world: &World) -> End {
-        let tls = self
-            .socket
-            .and_then(|socket| world.stack_ref(self.side() as usize).info(socket)?.tls);
+    fn end(self, stack: &Stack) -> End {
+        let tls = self.socket.and_then(|socket| stack.info(socket)?.tls);
         End {
             received: self.received,
             eof: self.eof,

@@ -98,6 +98,8 @@ pub struct Scenario {
     pub wrap_within: Option<u32>,
     /// Records' headers forged into the ciphertext, by a peer who knows the keys ([`Keys::Installed`]).
     pub plant: Vec<Plant>,
+    /// Stacks and NICs of each side, over which flows are spread; the client connects from any.
+    pub workers: u16,
     /// Room for contexts in the NICs' memory model, in bytes.
     pub context_memory: u64,
     /// How each side reads.

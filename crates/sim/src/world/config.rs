@@ -3,11 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use host::{Cidr, Stack, StackConfig};
+use host::{Cidr, Shard, Stack, StackConfig};
 use nic::ring::FunctionConfig;
 use nic::{Nic, NicConfig};
 use port::impair::Impairment;
 use wire::ethernet::MacAddr;
+use wire::packet::Steering;
 
 /// What a world is made of. Equal configurations give equal runs, but for the random bytes of a TLS handshake.
 #[derive(Clone, Debug)]
@@ -21,8 +22,11 @@ pub struct WorldConfig {
     pub wire_bytes: usize,
     /// By node: what happens to the frames that it sends, to each other one by itself. Nothing does where there is no entry.
     pub links: Vec<Impairment>,
-    /// The hosts; two unless said otherwise.
+    /// The machines; two unless said otherwise. Each is a node, or several.
     pub nodes: Vec<NodeConfig>,
+    /// Nodes of each machine: hosts with a NIC each that share its addresses, over which its flows are spread. Of `m` machines, node
+    /// `n` belongs to machine `n % m`.
+    pub workers: u16,
     /// The least that the clock moves when it moves: work that falls due in between is done in one batch, as with a
     /// NIC that moderates its interrupts.
     pub granularity: Duration,
@@ -44,6 +48,7 @@ impl Default for WorldConfig {
             wire_bytes: 1 << 20,
             links: Vec::new(),
             nodes: vec![NodeConfig::default(); 2],
+            workers: 1,
             granularity: Duration::from_micros(1),
             cycle_counter: None,
             nic_thread: false,
@@ -68,6 +73,31 @@ impl WorldConfig {
             ..Self::default()
         }
     }
+
+    /// How the flows of a machine are spread over its nodes.
+    pub(super) fn steering(&self, machine: usize) -> Steering {
+        Steering::new(&secret(self.seed, machine, 3), self.workers)
+    }
+
+    /// The settings of a node.
+    pub(super) fn node(&self, node: usize) -> NodeConfig {
+        let count = self.nodes.len();
+        let (machine, worker) = (node % count, node / count);
+        let mut config = self.nodes[machine].clone();
+        config.stack.shard = (self.workers > 1).then(|| Shard {
+            steering: self.steering(machine),
+            worker,
+        });
+        config
+    }
+}
+
+/// Unpredictable to nobody who knows the seed.
+fn secret(seed: u64, machine: usize, what: u8) -> [u8; 16] {
+    let mut secret = [what; 16];
+    secret[..8].copy_from_slice(&seed.to_le_bytes());
+    secret[8] = machine as u8;
+    secret
 }
 
 /// One host and its NIC.
@@ -124,12 +154,7 @@ impl NodeConfig {
     /// The host and the NIC of a node, on no link yet: a world that is stepped in another way can be made of them.
     pub fn build(&self, now: Instant, node: usize, seed: u64, mtu: u16) -> (Stack, Nic) {
         let mtu = self.mtu.unwrap_or(mtu);
-        let secret = |what: u8| {
-            let mut secret = [what; 16];
-            secret[..8].copy_from_slice(&seed.to_le_bytes());
-            secret[8] = node as u8;
-            secret
-        };
+        let secret = |what| secret(seed, node, what);
         let mut nic = Nic::new(NicConfig {
             mtu,
             secret: secret(1),

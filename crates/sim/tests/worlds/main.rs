@@ -16,3 +16,4 @@ mod responses;
 mod splice;
 mod strategies;
 mod syn_flood;
+mod workers;

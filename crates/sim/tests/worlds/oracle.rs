@@ -76,6 +76,7 @@ fn bulk(suite: Suite, keys: Keys, operation: Operation) -> Scenario {
         link: Default::default(),
         wrap_within: None,
         plant: Vec::new(),
+        workers: 1,
         context_memory: 4 << 20,
         reads: [Reads::Copied(65_536), Reads::InPlace],
         operations: [vec![operation], vec![operation]],

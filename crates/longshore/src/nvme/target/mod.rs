@@ -156,7 +156,7 @@ struct Serving {
 }
 
 impl Application for Serving {
-    fn poll(&mut self, now: Instant, attached: &mut Attached) -> bool {
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
         let stack = attached.runtime.stack();
         let mut progress = false;
         while let Some(event) = stack.poll_event() {
@@ -167,7 +167,7 @@ impl Application for Serving {
             self.refreshed = now;
             self.target.refresh();
         }
-        progress | self.target.poll(now, stack)
+        Ok(progress | self.target.poll(now, stack))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -207,7 +207,7 @@ fn run_until(
     loop {
         let now = Instant::now();
         let mut progress = attached.runtime.poll(now)?;
-        progress |= serving.poll(now, attached);
+        progress |= serving.poll(now, attached)?;
         if done(&serving.target, attached) || now >= end {
             return Ok(());
         }

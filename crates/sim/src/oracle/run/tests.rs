@@ -18,6 +18,7 @@ fn run_without_a_client(loss: f64) -> Result<Outcome, Stalled> {
         },
         wrap_within: None,
         plant: Vec::new(),
+        workers: 1,
         context_memory: 1 << 20,
         reads: [Reads::Copied(100); 2],
         operations: [vec![Operation::Shutdown], vec![Operation::Shutdown]],

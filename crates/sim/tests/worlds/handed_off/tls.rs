@@ -86,6 +86,7 @@ fn packets_that_wait_on_the_nic_keep_the_context_that_has_decrypted_them() {
         },
         wrap_within: Some(1),
         plant: Vec::new(),
+        workers: 1,
         context_memory: 4 << 20,
         reads: [Reads::InPlace, Reads::InPlace],
         operations: [
@@ -138,6 +139,7 @@ fn bulk(link: Impairment, operation: Operation) -> Scenario {
         link,
         wrap_within: None,
         plant: Vec::new(),
+        workers: 1,
         context_memory: 4 << 20,
         reads: [Reads::Copied(65_536), Reads::InPlace],
         operations: [vec![operation], vec![operation]],

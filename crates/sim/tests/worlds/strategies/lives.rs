@@ -269,15 +269,18 @@ pub fn scenario(through_relay: Option<bool>) -> impl Strategy<Value = Scenario> 
         (any::<u64>(), mtu),
         link(),
         [tcp(), tcp()],
-        limits(),
+        (limits(), prop_oneof![2 => Just(1u16), 1 => Just(2)]),
         prop::collection::vec(life(through_relay), 1..12),
     )
-        .prop_map(|((seed, mtu), link, tcp, limits, lives)| Scenario {
-            seed,
-            mtu,
-            link,
-            tcp,
-            limits,
-            lives,
-        })
+        .prop_map(
+            |((seed, mtu), link, tcp, (limits, workers), lives)| Scenario {
+                seed,
+                mtu,
+                link,
+                tcp,
+                limits,
+                workers,
+                lives,
+            },
+        )
 }

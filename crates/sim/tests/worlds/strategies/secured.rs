@@ -29,13 +29,14 @@ pub fn scenario() -> impl Strategy<Value = Scenario> {
             link(),
             prop::option::of(1u32..200_000),
             prop_oneof![4 => Just(4 << 20), 1 => Just(416u64)],
+            prop_oneof![2 => Just(1u16), 2 => Just(2), 1 => Just(3)],
         ),
         ([reads(), reads()], operations()),
     )
         .prop_map(
             |(
                 (seed, suite, keys, family, mtu),
-                (link, wrap_within, context_memory),
+                (link, wrap_within, context_memory, workers),
                 (reads, operations),
             )| {
                 Scenario {
@@ -47,6 +48,7 @@ pub fn scenario() -> impl Strategy<Value = Scenario> {
                     link,
                     wrap_within,
                     plant: Vec::new(),
+                    workers,
                     context_memory,
                     reads,
                     operations,

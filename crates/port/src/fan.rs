@@ -1,0 +1,115 @@
+//! A wire with several queues, one for each of the workers that share it.
+//!
+//! Each worker's port receives from its own queue, and what other workers pass on to it ([`exchange`](crate::exchange)); it sends
+//! through its own queue.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use wire::packet::Steering;
+
+use crate::exchange::{Exchange, ExchangeConfig};
+use crate::meta::Capabilities;
+use crate::{Fill, Port, Source, Take};
+
+/// Bytes of the ring from each worker to each other one: 16 super-frames.
+const RING_BYTES: usize = 1 << 20;
+
+/// One worker's port.
+#[derive(Debug)]
+pub struct Member<P> {
+    queue: P,
+    exchange: Exchange,
+    /// Readable when the queue is, or a frame was passed on; nothing if the queue has to be polled.
+    either: Option<OwnedFd>,
+}
+
+/// Makes the queues of a wire the ports of as many workers, over which flows are spread.
+///
+/// # Errors
+/// The process can have no more descriptors.
+///
+/// # Panics
+/// If there are more or fewer queues than workers.
+pub fn fan<P: Port>(steering: Steering, queues: Vec<P>) -> io::Result<Vec<Member<P>>> {
+    assert_eq!(queues.len(), steering.workers(), "a queue for each worker");
+    let config = ExchangeConfig {
+        max_frame: queues
+            .iter()
+            .map(|it| it.capabilities().max_frame)
+            .max()
+            .unwrap_or(0),
+        capacity: RING_BYTES,
+        eventfd: true,
+    };
+    let exchanges = Exchange::between(steering, config)?;
+    let members = queues.into_iter().zip(exchanges).map(|(queue, exchange)| {
+        Ok(Member {
+            either: either(&queue, &exchange)?,
+            queue,
+            exchange,
+        })
+    });
+    members.collect()
+}
+
+/// What becomes readable when one of both is.
+fn either(queue: &impl Port, exchange: &Exchange) -> io::Result<Option<OwnedFd>> {
+    let (Some(queue), Some(exchange)) = (queue.fd(), exchange.fd()) else {
+        return Ok(None);
+    };
+    let either = epoll::create(CreateFlags::CLOEXEC)?;
+    for fd in [queue, exchange] {
+        epoll::add(&either, fd, EventData::new_u64(0), EventFlags::IN)?;
+    }
+    Ok(Some(either))
+}
+
+impl<P: Port> Port for Member<P> {
+    fn capabilities(&self) -> Capabilities {
+        self.queue.capabilities()
+    }
+
+    fn transmit(&mut self, now: Instant, fill: &mut Fill<'_>) -> io::Result<usize> {
+        self.queue.transmit(now, fill)
+    }
+
+    fn transmit_parts(&mut self, now: Instant, source: &mut dyn Source) -> io::Result<usize> {
+        self.queue.transmit_parts(now, source)
+    }
+
+    fn receive(&mut self, now: Instant, take: &mut Take<'_>) -> io::Result<usize> {
+        let Member {
+            queue, exchange, ..
+        } = self;
+        // A flow that has come by another queue before: what is left of that comes first.
+        let passed = exchange.receive(take);
+        let received = queue.receive(now, &mut |frame, meta| exchange.sort(frame, meta, take));
+        exchange.publish();
+        Ok(passed + received?)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.queue.poll_timeout()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.either.as_ref().map(AsFd::as_fd)
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        self.exchange.prepare_sleep() && self.queue.prepare_sleep()
+    }
+
+    fn cancel_sleep(&mut self) {
+        self.exchange.cancel_sleep();
+        self.queue.cancel_sleep();
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        self.queue.counters(visit);
+        self.exchange.counters(visit);
+    }
+}
