@@ -33,14 +33,14 @@ use crate::threads::{Door, Place, Threads};
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another process listens there.
-    #[error("{0} is in use by a running process; give --host rings:SOCKET another path")]
+    #[error("{0} is in use by a running process; give this --host another path")]
     InUse(PathBuf),
     /// The path is not a socket.
-    #[error("{0} is not a socket; remove it, or give --host rings:SOCKET another path")]
+    #[error("{0} is not a socket; remove it, or give this --host another path")]
     NotASocket(PathBuf),
     /// The system refused.
     #[error(
-        "can't make the socket {0}: {1}; give --host rings:SOCKET a path in a directory that you may write to"
+        "can't make the socket {0}: {1}; give this --host a path in a directory that you may write to"
     )]
     Bind(PathBuf, io::Error),
 }

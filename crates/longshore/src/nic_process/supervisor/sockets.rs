@@ -170,7 +170,7 @@ fn check(options: &Options) -> Result<()> {
     for (at, mac) in addresses.iter().enumerate() {
         if addresses[..at].contains(mac) {
             bail!(
-                "two hosts have the MAC address {mac}; give each rings:SOCKET a mac=ADDRESS of its own"
+                "two hosts have the MAC address {mac}; give each --host a mac=ADDRESS of its own"
             );
         }
     }
@@ -178,14 +178,14 @@ fn check(options: &Options) -> Result<()> {
     for (at, socket) in sockets.iter().enumerate() {
         if sockets[..at].contains(socket) || **socket == options.control {
             bail!(
-                "{} is given twice; give each rings:SOCKET and --control a path of its own",
+                "{} is given twice; give each --host and --control a path of its own",
                 socket.display()
             );
         }
     }
     if addresses.len() >= MOST_DESCRIPTORS {
         bail!(
-            "{} hosts on rings: at most {} are possible",
+            "{} hosts at sockets: at most {} are possible",
             addresses.len(),
             MOST_DESCRIPTORS - 1
         );
