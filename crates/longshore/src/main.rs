@@ -10,6 +10,7 @@ mod admission;
 mod attach;
 mod background;
 mod bench;
+mod certificate_files;
 mod cli;
 mod config;
 mod control;

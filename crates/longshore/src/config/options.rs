@@ -141,6 +141,7 @@ pub fn check_alone(file: &File, service: &Service) -> Result<(), ConfigError> {
             .map(Iterator::collect)
             .unwrap_or_default();
         config.check_addresses(|ip| addresses.iter().any(|cidr| cidr.address == ip))?;
+        config.check_tls(matches.contains_id("cert"))?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
 use super::session::{Fate, Session, Shared};
 use super::sessions::Sessions;
+use super::tls::Tls;
 use crate::access_log::AccessLog;
 use crate::admission::Admission;
 use crate::matching::Matcher;
@@ -35,6 +36,17 @@ pub struct StartError {
     error: SocketError,
 }
 
+/// What a load balancer has beside its settings.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// Its NIC is to be asked to relay.
+    pub can_splice: bool,
+    /// What its NIC does for TLS, and is to search for patterns.
+    pub offload: Offload,
+    /// For the frontends that have TLS.
+    pub tls: Option<Tls>,
+}
+
 /// A load balancer on a stack, all of whose events it takes.
 #[derive(Debug)]
 pub struct Balancer {
@@ -49,17 +61,15 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// Listens, and begins with health checks. `can_splice` says that its NIC is to be
-    /// asked to relay, and `offload` what it is to search for patterns.
+    /// Listens, and begins with health checks.
     ///
     /// # Errors
-    /// When an address can't be listened on.
+    /// When an address can't be listened on, or a frontend has TLS and there is none.
     pub fn start(
         now: Instant,
         config: Config,
         stack: &mut Stack,
-        can_splice: bool,
-        offload: Offload,
+        means: Means,
     ) -> Result<Balancer, StartError> {
         let mut frontends = Vec::new();
         for frontend in config.frontends {
@@ -67,20 +77,26 @@ impl Balancer {
             for &address in &frontend.listen {
                 let options = ListenOptions {
                     backlog: 4096,
-                    // In HTTP the client speaks first.
-                    defer: frontend.mode == Mode::Http,
+                    // In HTTP and in TLS the client speaks first.
+                    defer: frontend.mode == Mode::Http || frontend.tls,
                     ..ListenOptions::default()
                 };
-                let listener = stack.listen(address, options).map_err(|error| StartError {
+                let failed = |error| StartError {
                     frontend: frontend.name.clone(),
                     address,
                     error,
-                })?;
-                listeners.push(listener);
+                };
+                if frontend.tls && means.tls.is_none() {
+                    let error = SocketError::TlsConfig("there is no certificate".to_owned());
+                    return Err(failed(error));
+                }
+                listeners.push(stack.listen(address, options).map_err(failed)?);
             }
+            let tls = means.tls.as_ref().filter(|_| frontend.tls);
             let rule = frontend.matching.clone();
             frontends.push(Frontend {
-                matcher: rule.map(|rule| Arc::new(Matcher::new(rule, stack, offload))),
+                tls: tls.map(|tls| tls.role(frontend.mode)),
+                matcher: rule.map(|rule| Arc::new(Matcher::new(rule, stack, means.offload))),
                 config: frontend,
                 counters: FrontendCounters::default(),
                 listeners,
@@ -95,7 +111,8 @@ impl Balancer {
                 roles: Roles::default(),
                 woken: VecDeque::new(),
                 splices: Vec::new(),
-                can_splice,
+                can_splice: means.can_splice,
+                offload: means.offload,
                 access_log: None,
                 admission: Admission::default(),
                 ends: None,

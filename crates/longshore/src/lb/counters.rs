@@ -32,6 +32,10 @@ counters! {
         requests_shed,
         /// Times that memory became short, or exhausted: then connections wait to be accepted.
         memory_shortages,
+        /// TLS handshakes with clients that came to their end.
+        handshakes,
+        /// TLS handshakes with clients that failed.
+        handshake_failures,
         /// Clients that took too long.
         client_timeouts,
         /// Clients reset because they took less than `min-rate`.

@@ -28,7 +28,7 @@ impl Balancer {
             Event::Closed(id, reason) => {
                 self.handle_socket(now, stack, id, SocketNews::Closed(reason));
             }
-            Event::Secured(_) => {}
+            Event::Secured(id) => self.handle_socket(now, stack, id, SocketNews::Secured),
             Event::Spliced(handle) => self.handle_splice(now, stack, handle, |session, sh| {
                 session.handle_spliced(sh);
                 Fate::Waits
@@ -64,6 +64,10 @@ impl Balancer {
                     session.handle_connected(id, sh);
                     session.drive(sh)
                 }),
+                SocketNews::Secured => self.with(now, stack, key, |session, sh| {
+                    session.handle_secured(id, sh);
+                    session.drive(sh)
+                }),
                 SocketNews::Closed(reason) => self.with(now, stack, key, |session, sh| {
                     session.handle_closed(id, &reason, sh)
                 }),
@@ -74,7 +78,8 @@ impl Balancer {
             }
             Some(Role::Check(_)) => {
                 let news = match news {
-                    SocketNews::Connected => News::Connected,
+                    // Checks have no TLS.
+                    SocketNews::Connected | SocketNews::Secured => News::Connected,
                     SocketNews::Ready => News::Ready,
                     SocketNews::Closed(reason) => News::Closed(reason),
                 };
@@ -99,6 +104,7 @@ impl Balancer {
 
 enum SocketNews {
     Connected,
+    Secured,
     Ready,
     Closed(CloseReason),
 }

@@ -46,12 +46,17 @@ impl Inbox {
             self.chunk = Some(chunk);
             return;
         }
+        self.put_bytes(&chunk);
+    }
+
+    /// Copies bytes behind what is there.
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
         if let Some(before) = self.chunk.take() {
             self.gathered.extend_from_slice(&before[self.used..]);
         } else {
             self.gathered.drain(..self.used);
         }
         self.used = 0;
-        self.gathered.extend_from_slice(&chunk);
+        self.gathered.extend_from_slice(bytes);
     }
 }

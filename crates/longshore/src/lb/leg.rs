@@ -111,6 +111,34 @@ impl Leg {
         }
     }
 
+    /// Reads once, and no more than `most` if that is given.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill).
+    pub fn fill_up_to(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        most: Option<usize>,
+    ) -> Result<Filled, SocketError> {
+        let Some(most) = most else {
+            return self.fill(now, stack);
+        };
+        let mut bytes = vec![0; most];
+        match stack.read(now, self.id, &mut bytes) {
+            Ok(0) => {
+                self.at_end = true;
+                Ok(Filled::End)
+            }
+            Ok(len) => {
+                self.inbox.put_bytes(&bytes[..len]);
+                Ok(Filled::Bytes)
+            }
+            Err(SocketError::WouldBlock) => Ok(Filled::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Memory for what is to be sent before all else.
     pub fn outbox(&mut self) -> &mut Vec<u8> {
         &mut self.outbox

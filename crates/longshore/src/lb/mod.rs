@@ -24,6 +24,7 @@ mod session;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod unspliced;
 
 pub mod config;
@@ -32,11 +33,13 @@ pub mod options;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
+use handshake::Certificates;
 
-pub use balancer::Balancer;
+pub use balancer::{Balancer, Means};
 pub use options::Options;
 
 use crate::access_log::AccessLog;
@@ -49,6 +52,7 @@ use crate::service::{Application, Ended, Service};
 use crate::signals::{Signal, Signals};
 use config::Config;
 use options::{Command, Run, Target};
+use tls::Tls;
 
 /// How often the NIC is asked at the end whether it has finished.
 const FINISHED: Duration = Duration::from_millis(10);
@@ -83,7 +87,12 @@ fn drain(target: &Target, drains: bool) -> Result<()> {
 fn balance(run: &Run) -> Result<()> {
     let config = Config::read(&run.config)?;
     config.check_addresses(|ip| run.wire.has(ip))?;
-    let read_again = directories(config.files().chain([&run.config]))?;
+    config.check_tls(!run.certificates.is_empty())?;
+    let certificates = (!run.certificates.is_empty())
+        .then(|| run.certificates.read())
+        .transpose()?;
+    let read_again = config.files().chain([&run.config]);
+    let read_again = directories(read_again.chain(run.certificates.files()))?;
     let mut readiness = run.background.begin()?;
     let signals = Signals::block()?;
     let mut control = run
@@ -94,10 +103,15 @@ fn balance(run: &Run) -> Result<()> {
     let access_log = AccessLog::open(&run.access_log)?;
     let mut attached = attach(&run.wire, &run.connections)?;
     announce(&config, &attached);
-    let can_splice = run.connections.accel.splice;
-    let offload = run.wire.offload.into();
+    let tls = certificates.as_ref();
+    let tls = tls.map(|certificates| Tls::new(certificates, attached.key_log.clone()));
+    let means = Means {
+        can_splice: run.connections.accel.splice,
+        offload: run.wire.offload.into(),
+        tls: tls.transpose()?,
+    };
     let stack = attached.runtime.stack();
-    let mut balancer = Balancer::start(Instant::now(), config, stack, can_splice, offload)?;
+    let mut balancer = Balancer::start(Instant::now(), config, stack, means)?;
     if let Some(log) = access_log {
         balancer.set_access_log(log);
     }
@@ -115,6 +129,7 @@ fn balance(run: &Run) -> Result<()> {
     };
     let mut balancing = Balancing {
         balancer,
+        certificates,
         config: run.config.clone(),
     };
     let ended = service.run(&mut balancing, &mut attached)?;
@@ -126,9 +141,10 @@ fn balance(run: &Run) -> Result<()> {
     Ok(())
 }
 
-/// The load balancer, and the file of its settings and options.
+/// The load balancer, what it proves itself with, and the file of its settings and options.
 struct Balancing {
     balancer: Balancer,
+    certificates: Option<Arc<Certificates>>,
     config: PathBuf,
 }
 
@@ -156,6 +172,16 @@ impl Application for Balancing {
         };
         let config = Config::read(&self.config)?;
         config.check_addresses(|ip| run.wire.has(ip))?;
+        config.check_tls(!run.certificates.is_empty())?;
+        if let Some(held) = &self.certificates
+            && !run.certificates.is_empty()
+        {
+            run.certificates
+                .files()
+                .try_for_each(|it| expect_regular(it))?;
+            run.certificates.replace(held)?;
+            restart.retain(|option| option != "--cert" && option != "--key");
+        }
         let stack = attached.runtime.stack();
         restart.extend(self.balancer.reload(now, config, stack));
         Ok(restart)

@@ -8,6 +8,7 @@ use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use crate::access_log::Logging;
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
+use crate::certificate_files::CertificateFiles;
 use crate::sandbox::Account;
 
 /// `longshore lb`.
@@ -31,6 +32,9 @@ pub struct Run {
     /// Where requests are logged.
     #[command(flatten)]
     pub access_log: Logging,
+    /// For frontends with `tls = true`.
+    #[command(flatten)]
+    pub certificates: CertificateFiles,
     /// As whom to go on.
     #[command(flatten)]
     pub account: Account,
@@ -131,6 +135,9 @@ pub const EXAMPLES: &str = r#"Example:
   sed -i 's/weight = 2/weight = 5/' lb.toml
   longshore reload lb.sock
   longshore stop lb.sock
+
+  # HTTPS for frontends with `tls = true`
+  longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --cert site.pem --key site.key
 
 First SIGTERM drains (`shutdown-time`), second quits.
 docs/commands/lb.md lists every key of the configuration."#;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use host::{ListenerId, SpliceHandle, Stack};
+use host::{ListenerId, Offload, SpliceHandle, Stack, TlsRole};
 
 use super::config;
 use super::counters::FrontendCounters;
@@ -25,6 +25,8 @@ pub(super) struct Parts {
     pub(super) woken: VecDeque<SessionKey>,
     pub(super) splices: Vec<Option<(SpliceHandle, SessionKey)>>,
     pub(super) can_splice: bool,
+    /// What of TLS and of searches is the NIC's.
+    pub(super) offload: Offload,
     /// Where requests are logged.
     pub(super) access_log: Option<AccessLog>,
     /// What is taken on while memory is short.
@@ -47,13 +49,15 @@ impl Parts {
             stack,
             pools: &mut self.pools,
             frontend: &frontend.config,
+            tls: frontend.tls.as_ref().map(|role| (role, self.offload)),
             matcher: frontend.matcher.as_ref(),
             counters: &mut frontend.counters,
             access_log: self.access_log.as_mut(),
             roles: &mut self.roles,
             woken: &mut self.woken,
             splices: &mut self.splices,
-            can_splice: self.can_splice,
+            // A splice would carry records to the backend.
+            can_splice: self.can_splice && frontend.tls.is_none(),
             sheds: self.admission.sheds(now),
             is_stopping: self.ends.is_some(),
         }
@@ -65,6 +69,8 @@ impl Parts {
 pub(super) struct Frontend {
     pub(super) config: config::Frontend,
     pub(super) counters: FrontendCounters,
+    /// Its part in handshakes, if it has TLS.
+    pub(super) tls: Option<TlsRole>,
     /// What clients' bytes are searched by.
     pub(super) matcher: Option<Arc<Matcher>>,
     pub(super) listeners: Vec<ListenerId>,

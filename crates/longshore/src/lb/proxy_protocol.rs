@@ -33,6 +33,10 @@ pub enum Parsed {
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of a header of version 1 at most (§2.1).
 const MOST_V1: usize = 107;
+/// `PROXY UNKNOWN`, and the end of the line.
+const LEAST_V1: usize = 15;
+/// What says how much follows.
+const LEAST_V2: usize = 16;
 /// Bytes of addresses and extensions in version 2 at most; more than anybody sends.
 const MOST_V2: usize = 4096;
 
@@ -106,6 +110,19 @@ pub fn parse(input: &[u8]) -> Parsed {
         return parse_v1(input);
     }
     Parsed::Malformed
+}
+
+/// Bytes that are missing at least of a header that begins so.
+pub fn missing(input: &[u8]) -> usize {
+    let may_be_v2 = SIGNATURE.starts_with(input) || input.starts_with(&SIGNATURE);
+    let least = match (may_be_v2, input.get(14..LEAST_V2)) {
+        (false, _) => LEAST_V1,
+        // Shorter than any header of version 1.
+        (true, None) if input.len() < SIGNATURE.len() => SIGNATURE.len(),
+        (true, None) => LEAST_V2,
+        (true, Some(len)) => LEAST_V2 + usize::from(u16::from_be_bytes([len[0], len[1]])),
+    };
+    least.saturating_sub(input.len()).max(1)
 }
 
 fn parse_v1(input: &[u8]) -> Parsed {
@@ -260,6 +277,26 @@ mod tests {
         header.extend_from_slice(&[4, 0, 2, 9, 9]);
         let endpoints = cases()[1];
         assert_eq!(parse(&header), Parsed::Complete { len: 33, endpoints });
+    }
+
+    #[test]
+    fn what_is_missing_is_never_more_than_the_header() {
+        let unknown = b"PROXY UNKNOWN\r\n".to_vec();
+        let written = cases().into_iter().flat_map(|endpoints| {
+            [Proxy::V1, Proxy::V2].map(|version| {
+                let mut out = Vec::new();
+                encode(&mut out, version, endpoints);
+                out
+            })
+        });
+        for header in written.chain([unknown]) {
+            let mut len = 0;
+            while parse(&header[..len]) == Parsed::Partial {
+                len += missing(&header[..len]);
+                assert!(len <= header.len(), "{header:?}");
+            }
+            assert_eq!(len, header.len());
+        }
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl Application for Serving {
 fn files_read_again(options: &Options) -> impl Iterator<Item = &PathBuf> {
     let one = [options.config.path(), options.psk.as_ref()];
     let one = one.into_iter().flatten();
-    one.chain(&options.cert).chain(&options.key)
+    one.chain(options.certificates.files())
 }
 
 fn min_rate(options: &Options) -> MinRate {
@@ -295,7 +295,7 @@ fn announce(options: &Options, attached: &Attached, port: u16) {
         ));
     }
     attached.announce_neighbours();
-    if options.cert.is_empty() && options.psk.is_none() && !options.plain {
+    if options.certificates.is_empty() && options.psk.is_none() && !options.plain {
         announce_line(format_args!(
             "the certificate is self-signed: curl needs --insecure"
         ));

@@ -7,6 +7,7 @@ use clap::Args;
 use crate::access_log;
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
+use crate::certificate_files::CertificateFiles;
 use crate::config::ConfigFile;
 use crate::cores::Cores;
 use crate::matching::Action;
@@ -58,13 +59,9 @@ pub struct Options {
     /// Port to listen on [default: 443, or 80 with --plain]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Certificate chain in PEM [default: a new self-signed certificate]. Given several times, each with its --key, clients
-    /// get the one for the name that they ask for, else the first
-    #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
-    pub cert: Vec<PathBuf>,
-    /// Private key of the certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
-    pub key: Vec<PathBuf>,
+    /// What it proves itself with; without any, a certificate that it makes for itself.
+    #[command(flatten)]
+    pub certificates: CertificateFiles,
     /// Pre-shared keys of TLS 1.3 instead of a certificate: lines of `identity:key`, the key in hexadecimal
     #[arg(long, value_name = "FILE", help_heading = "TLS", conflicts_with_all = ["cert", "key"])]
     pub psk: Option<PathBuf>,

@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use handshake::{
-    Certificate, Certificates, KeyLogSink, Misfit, Options as TlsOptions, server_config_by_name,
+    Certificate, Certificates, KeyLogSink, Options as TlsOptions, server_config_by_name,
 };
 use host::TlsRole;
 
 use super::options::Options;
 use crate::psk_file::{self, PskFile};
-use crate::secret_file;
 
 /// What it has.
 pub(super) enum Secrets {
@@ -36,15 +35,12 @@ impl Secrets {
             let keys = RwLock::new(PskFile::read(path)?);
             return Ok(Self::PreShared(Arc::new(keys)));
         }
-        if options.cert.is_empty() {
+        if options.certificates.is_empty() {
             let made =
                 Certificates::new(vec![self_signed(options)?]).map_err(|misfit| misfit.error)?;
             return Ok(Self::SelfSigned(made));
         }
-        let certificates = Certificates::new(certificates(options)?);
-        Ok(Self::Certificates(
-            certificates.map_err(|error| misfit(options, error))?,
-        ))
+        Ok(Self::Certificates(options.certificates.read()?))
     }
 
     /// The server's part in handshakes.
@@ -76,9 +72,8 @@ impl Secrets {
     /// As [`read`](Self::read); then all stays as it was.
     pub(super) fn reload(&self, options: &Options) -> Result<()> {
         match self {
-            Self::Certificates(held) if !options.cert.is_empty() => {
-                let replaced = held.replace(certificates(options)?);
-                replaced.map_err(|error| misfit(options, error))
+            Self::Certificates(held) if !options.certificates.is_empty() => {
+                options.certificates.replace(held)
             }
             Self::PreShared(held) if options.psk.is_some() => {
                 let path = options.psk.as_deref().unwrap_or(Path::new(""));
@@ -87,48 +82,14 @@ impl Secrets {
                 Ok(())
             }
             Self::None if options.plain => Ok(()),
-            Self::SelfSigned(_) if options.cert.is_empty() && options.psk.is_none() => Ok(()),
+            Self::SelfSigned(_) if options.certificates.is_empty() && options.psk.is_none() => {
+                Ok(())
+            }
             _ => bail!(
                 "files of certificates, files of pre-shared keys, a certificate of its own and plain HTTP take each other's place only at a restart"
             ),
         }
     }
-}
-
-/// That certificates and keys do not fit.
-fn misfit(options: &Options, Misfit { place, error }: Misfit) -> anyhow::Error {
-    let (cert, key) = (&options.cert[place], &options.key[place]);
-    let (cert, key) = (cert.display(), key.display());
-    anyhow::Error::new(error).context(format!(
-        "{cert} and {key} can't be used; a certificate and its key must belong together"
-    ))
-}
-
-/// The certificates that were named.
-fn certificates(options: &Options) -> Result<Vec<Certificate>> {
-    let (certs, keys) = (&options.cert, &options.key);
-    if certs.len() != keys.len() {
-        bail!(
-            "{} of --cert and {} of --key were given; each certificate needs its key",
-            certs.len(),
-            keys.len()
-        );
-    }
-    let pairs = certs.iter().zip(keys);
-    pairs.map(|(cert, key)| certificate(cert, key)).collect()
-}
-
-fn certificate(cert: &Path, key: &Path) -> Result<Certificate> {
-    let chain = std::fs::read(cert)
-        .with_context(|| format!("{} can't be read; see --cert", cert.display()))?;
-    let secret = secret_file::read(key, "--key")?;
-    Certificate::from_pem(&chain, secret.as_bytes()).with_context(|| {
-        format!(
-            "{} and {} are no certificate and key in PEM",
-            cert.display(),
-            key.display()
-        )
-    })
 }
 
 /// A certificate for the addresses that it serves on.

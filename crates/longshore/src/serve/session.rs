@@ -11,13 +11,12 @@ use super::files::{Files, Source};
 use super::outgoing::{self, Outgoing};
 use super::server::Rules;
 use crate::access_log::{self, AccessLog};
+use crate::certificate_files::HANDSHAKE_TIME;
 use crate::http::{self, Action, Connection, Limits, Method, Piece, Request, Response, Status};
 use crate::log::LIMITED;
 use crate::min_rate::Reader;
 use crate::store::{Found, OpenFile, Store};
 
-/// From the connection to the end of the TLS handshake.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(15);
 /// For the client to close after our last response.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 /// A file up to this size is sent with its head, from one buffer, in one record.

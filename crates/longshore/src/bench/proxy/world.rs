@@ -14,8 +14,8 @@ use crate::bench::cycle_sum::CycleSum;
 use crate::bench::exchange::{Client, Ends, Messages, Server};
 use crate::bench::hosts::{CLIENTS as ENDS, Hosts, MEASURED as BALANCER, TICK, config, node};
 use crate::bench::turn::work;
-use crate::lb::Balancer;
 use crate::lb::config::Config;
+use crate::lb::{Balancer, Means};
 
 /// Where the load balancer listens.
 pub const FRONT_PORT: u16 = 80;
@@ -52,8 +52,11 @@ impl ProxyWorld {
             now,
             config,
             world.stack(BALANCER),
-            can_splice,
-            Offload::None,
+            Means {
+                can_splice,
+                offload: Offload::None,
+                tls: None,
+            },
         )?;
         Ok(Self {
             world,

@@ -176,12 +176,17 @@ impl Frontend {
         if !are_equal(&config.listen, &before.listen) {
             restart.push(key("listen"));
         }
+        if config.tls != before.tls {
+            restart.push(key("tls"));
+            config.splice = before.splice;
+        }
         if config.matching != before.matching {
             restart.push(key("match"));
             // What is searched is not spliced.
             config.splice = before.splice;
         }
         config.listen.clone_from(&before.listen);
+        config.tls = before.tls;
         config.matching.clone_from(&before.matching);
         config.routes.renumber(places);
         self.config = config;

@@ -125,9 +125,13 @@ fn check_frontend(
         .collect::<Result<Vec<_>, _>>()?;
     let routes = check_routes(place, from, mode, pools)?;
     let matching = check_matching(place, from, folder)?;
+    if from.tls && from.splice.is_some_and(|splice| splice != Splice::Never) {
+        let remedy = "remove it: what a client sends in TLS is never spliced";
+        return Err(place.at("splice").wrong("…", remedy));
+    }
     let splice = match matching {
-        Some(_) => Splice::Never,
-        None => from.splice.unwrap_or(Splice::Tunnels),
+        None if !from.tls => from.splice.unwrap_or(Splice::Tunnels),
+        _ => Splice::Never,
     };
     if mode == Mode::Tcp {
         http_only(place, from)?;
@@ -138,6 +142,7 @@ fn check_frontend(
     Ok(Frontend {
         name: name.to_owned(),
         mode,
+        tls: from.tls,
         listen,
         routes,
         accept_proxy: from.accept_proxy,

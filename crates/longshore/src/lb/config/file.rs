@@ -25,6 +25,8 @@ pub(super) struct File {
 pub(super) struct Frontend {
     pub listen: Vec<String>,
     pub mode: Option<Mode>,
+    #[serde(default)]
+    pub tls: bool,
     pub pool: Option<String>,
     #[serde(default)]
     pub routes: Vec<Route>,

@@ -58,6 +58,8 @@ pub struct Frontend {
     pub name: String,
     /// What it understands of the bytes.
     pub mode: Mode,
+    /// Clients speak TLS.
+    pub tls: bool,
     /// Where it listens.
     pub listen: Vec<SocketAddr>,
     /// Which pool serves what.
@@ -209,6 +211,32 @@ impl Config {
             .iter()
             .filter_map(|frontend| frontend.matching.as_ref());
         rules.map(Rule::file)
+    }
+
+    /// Checks that there are certificates if a frontend has TLS, and only then.
+    ///
+    /// # Errors
+    /// The first frontend with TLS, or the certificates.
+    pub fn check_tls(&self, has_certificates: bool) -> Result<(), ConfigError> {
+        let secured = self.frontends.iter().find(|frontend| frontend.tls);
+        let (key, value, remedy) = match (secured, has_certificates) {
+            (Some(frontend), false) => (
+                format!("frontends.{}.tls", frontend.name),
+                "true",
+                "give a certificate and its key: --cert FILE --key FILE, or `cert` and `key` in [lb]",
+            ),
+            (None, true) => (
+                "lb.cert".to_owned(),
+                "…",
+                "remove it, or set tls = true in [frontends.NAME]: none has TLS",
+            ),
+            _ => return Ok(()),
+        };
+        Err(self.source.wrong(check::Wrong {
+            key,
+            value: value.to_owned(),
+            remedy: remedy.to_owned(),
+        }))
     }
 
     /// Checks that frontends listen on addresses that the stack has.

@@ -207,6 +207,34 @@ fn an_address_that_the_stack_does_not_have_is_named_with_its_line() {
 }
 
 #[test]
+fn tls_wants_certificates_and_no_splices() {
+    let secure = |more: &str| {
+        with(
+            "pool = \"app\"\n",
+            &format!("pool = \"app\"\ntls = true\n{more}"),
+        )
+    };
+    let config = Config::parse("lb.toml", &secure("")).unwrap();
+    assert!(config.frontends[0].tls);
+    assert_eq!(config.frontends[0].splice, Splice::Never);
+    config.check_tls(true).unwrap();
+    let told = config.check_tls(false).unwrap_err().to_string();
+    assert!(
+        told.starts_with("lb.toml:5: frontends.web.tls = true: give a certificate"),
+        "{told}"
+    );
+    let told = wrong(&secure("splice = \"tunnels\""));
+    assert!(
+        told.starts_with("lb.toml:6: frontends.web.splice"),
+        "{told}"
+    );
+    let plain = Config::parse("lb.toml", &format!("[lb]\ncert = 'a'\n{SMALL}")).unwrap();
+    plain.check_tls(false).unwrap();
+    let told = plain.check_tls(true).unwrap_err().to_string();
+    assert!(told.starts_with("lb.toml:2: lb.cert"), "{told}");
+}
+
+#[test]
 fn keys_that_mean_nothing_for_a_tcp_frontend_are_refused() {
     let tcp = |key: &str| {
         format!(

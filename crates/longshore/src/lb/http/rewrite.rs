@@ -23,6 +23,8 @@ pub struct RequestRewrite<'a> {
     pub client: Client,
     /// Named as host if the request names none.
     pub local: IpAddr,
+    /// The client speaks TLS.
+    pub is_secure: bool,
     /// The backend is to close after the response.
     pub close: bool,
 }
@@ -139,7 +141,8 @@ fn tell(out: &mut Vec<u8>, request: &Request<'_, '_>, how: &RequestRewrite<'_>) 
     let was_told =
         |name: &str| forwarding.trusted && values(request.headers, name).next().is_some();
     if forwarding.proto && !was_told("x-forwarded-proto") {
-        put(out, &[b"X-Forwarded-Proto: http\r\n"]);
+        let scheme: &[u8] = if how.is_secure { b"https" } else { b"http" };
+        put(out, &[b"X-Forwarded-Proto: ", scheme, b"\r\n"]);
     }
     if forwarding.host && !request.host.is_empty() && !was_told("x-forwarded-host") {
         field(out, "X-Forwarded-Host", request.host);

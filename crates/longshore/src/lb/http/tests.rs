@@ -34,6 +34,10 @@ const ALL: Forwarding = Forwarding {
 };
 
 fn on(request: &str, forwarding: &Forwarding) -> String {
+    rewritten(request, forwarding, false)
+}
+
+fn rewritten(request: &str, forwarding: &Forwarding, is_secure: bool) -> String {
     let mut storage = storage();
     let request = Request::parse(request.as_bytes(), &mut storage).unwrap();
     let mut out = Vec::new();
@@ -43,6 +47,7 @@ fn on(request: &str, forwarding: &Forwarding) -> String {
             address: [10, 9, 0, 1].into(),
         },
         local: [10, 9, 0, 2].into(),
+        is_secure,
         close: false,
     };
     rewrite_request(&mut out, &request, how);

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime};
 
-use crate::access_log::{Entry, Via};
+use crate::access_log::{Entry, Tls, Via};
 use crate::http::Noted;
 use crate::lb::keys::ServerKey;
 
@@ -95,6 +95,7 @@ impl Session {
                 pool.servers[key.server].config.address,
             )
         });
+        let info = sh.stack.info(self.client.id);
         log.log(&Entry {
             time,
             took: sh.now.duration_since(began),
@@ -103,7 +104,7 @@ impl Session {
             status: logged.status,
             bytes: logged.bytes,
             is_aborted,
-            tls: None,
+            tls: info.and_then(|info| info.tls).map(Tls::from),
             via: Some(Via {
                 frontend: &sh.frontend.name,
                 pool: via.map(|(pool, _)| pool),

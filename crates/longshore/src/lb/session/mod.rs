@@ -7,11 +7,13 @@
 //!                   │          Waiting      (choose)    (choose)    │
 //!                   └──────────────────────────────────────────────┘
 //!  Refusing: a response of our own.   A TCP frontend goes from Introduction to (choose), and on to Tunnel.
+//!  With TLS, Securing is between Introduction and what follows: the handshake.
 //! ```
 
 mod attempt;
 mod ending;
 mod exchange;
+mod introduction;
 mod log;
 mod reader;
 mod request;
@@ -23,14 +25,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use host::{CloseReason, LegProgress, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack};
+use host::{
+    CloseReason, LegProgress, Offload, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack,
+    TlsRole,
+};
 
-use super::config::{self, Mode};
+use super::config;
 use super::counters::FrontendCounters;
 use super::keys::{Role, Roles, ServerKey, SessionKey};
-use super::leg::{Filled, Leg};
+use super::leg::Leg;
 use super::pool::Pool;
-use super::proxy_protocol::{self, Endpoints, Parsed};
+use super::proxy_protocol::Endpoints;
 use super::queue::Ticket;
 use crate::access_log::AccessLog;
 use crate::http::Status;
@@ -54,6 +59,8 @@ pub struct Shared<'a> {
     pub pools: &'a mut [Pool],
     /// The session's frontend.
     pub frontend: &'a config::Frontend,
+    /// Its part in handshakes, if it has TLS, and what of TLS is the NIC's.
+    pub tls: Option<(&'a TlsRole, Offload)>,
     /// What searches its clients' bytes.
     pub matcher: Option<&'a Arc<Matcher>>,
     /// What the frontend counts.
@@ -104,6 +111,8 @@ enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Introduction,
+    /// The handshake of TLS is under way.
+    Securing,
     Request,
     Choosing,
     /// In the pool's queue, or called from it.
@@ -188,13 +197,8 @@ impl Session {
             splicing: tunnel::Splicing::default(),
             lingers_until: sh.now,
         };
-        if let Some(matcher) = sh.matcher {
-            session
-                .client
-                .search(sh.now, sh.stack, matcher, session.endpoints.source);
-        }
-        if !sh.frontend.accept_proxy {
-            session.introduced(sh);
+        if sh.tls.is_none() {
+            session.search(sh);
         }
         session
     }
@@ -228,8 +232,7 @@ impl Session {
         self.handle_ready(id);
         if id == self.client.id && *reason != CloseReason::Graceful {
             tracing::debug!(client = %self.endpoints.source, "connection lost: {reason}");
-            sh.counters.client_aborts += 1;
-            return self.end(Step::Abort, sh);
+            return self.client_lost(reason, sh);
         }
         if id != self.client.id && self.stage == Stage::Connecting {
             let step = self.server_failed(Failure::Connect(reason.clone()), sh);
@@ -291,7 +294,7 @@ impl Session {
         let is_between = self.stage == Stage::Request && self.client.inbox.is_empty();
         match self.stage {
             _ if is_between => self.end(Step::Over, sh),
-            Stage::Introduction | Stage::Lingering => self.end(Step::Over, sh),
+            Stage::Introduction | Stage::Securing | Stage::Lingering => self.end(Step::Over, sh),
             _ => Fate::Waits,
         }
     }
@@ -314,7 +317,7 @@ impl Session {
                 Stage::Request => self.read_request(sh),
                 Stage::Choosing => self.choose(sh),
                 Stage::Waiting(_) => self.stay_queued(sh),
-                Stage::Connecting | Stage::Spliced(_) => Step::Wait,
+                Stage::Securing | Stage::Connecting | Stage::Spliced(_) => Step::Wait,
                 Stage::Exchange => self.converse(sh),
                 Stage::Tunnel => self.relay(sh),
                 Stage::Refusing { keep_alive } => self.send_refusal(keep_alive, sh),
@@ -342,40 +345,6 @@ impl Session {
         Fate::Over
     }
 
-    /// Whom the client speaks for, by the PROXY protocol.
-    fn read_introduction(&mut self, sh: &mut Shared<'_>) -> Step {
-        match proxy_protocol::parse(self.client.inbox.bytes()) {
-            Parsed::Complete { len, endpoints } => {
-                self.client.inbox.consume(len);
-                self.endpoints = endpoints.unwrap_or(self.endpoints);
-                self.introduced(sh);
-                Step::Again
-            }
-            Parsed::Malformed => {
-                sh.counters.proxy_headers_refused += 1;
-                Step::Abort
-            }
-            Parsed::Partial => match self.client.fill(sh.now, sh.stack) {
-                Ok(Filled::Bytes) => Step::Again,
-                Ok(Filled::Nothing) => Step::Wait,
-                Ok(Filled::End) | Err(_) => Step::Over,
-            },
-        }
-    }
-
-    fn introduced(&mut self, sh: &mut Shared<'_>) {
-        match sh.frontend.mode {
-            Mode::Http => self.await_request(sh),
-            Mode::Tcp => {
-                let pool = sh.frontend.routes.default_pool();
-                self.exchange.pool = pool.unwrap_or_default();
-                self.exchange.hash = self.source_hash();
-                sh.pools[self.exchange.pool].counters.requests += 1;
-                self.stage = Stage::Choosing;
-            }
-        }
-    }
-
     /// What is too late is ended, with a word to the client where there is room for one.
     fn expire(&mut self, sh: &mut Shared<'_>) -> Step {
         let stage = self.stage;
@@ -398,7 +367,7 @@ impl Session {
             Stage::Exchange => self.converse_expired(sh),
             Stage::Tunnel => self.tunnel_expired(sh),
             Stage::Lingering => self.linger_on(sh),
-            Stage::Introduction | Stage::Refusing { .. } => {
+            Stage::Introduction | Stage::Securing | Stage::Refusing { .. } => {
                 sh.counters.client_timeouts += 1;
                 Step::Abort
             }

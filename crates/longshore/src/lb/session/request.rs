@@ -131,6 +131,7 @@ impl Session {
                 address: self.endpoints.source.ip(),
             },
             local: self.endpoints.destination.ip(),
+            is_secure: sh.frontend.tls,
             close: exchange.asks_to_close,
         };
         rewrite_request(&mut exchange.replay, &request, how);

@@ -11,4 +11,5 @@ mod reload;
 mod rig;
 mod starvation;
 mod tcp;
+mod tls;
 mod unspliced;

@@ -1,129 +1,30 @@
 //! A world: the load balancer is host 0; clients and servers share host 1.
 
+mod peer;
+pub mod secure;
 mod server;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use handshake::Certificates;
 use host::memory::MemoryLevel;
-use host::{Accel, ListenOptions, ListenerId, Offload, ReadChunk, SocketError, SocketId, Stack};
+use host::{Accel, ListenOptions, ListenerId, Offload, ReadChunk};
 use port::impair::Impairment;
 use sim::{Fate, World, WorldConfig};
 
 use crate::http::{Head, find_head};
-use crate::lb::Balancer;
 use crate::lb::config::Config;
 use crate::lb::http::{MAX_FIELDS, RequestTraits, Response};
+use crate::lb::{Balancer, Means};
 
+pub use peer::Peer;
 pub use server::{Manner, content};
 use server::{Server, read_content};
-
-/// One end of a connection of host 1.
-#[derive(Debug)]
-pub struct Peer {
-    id: SocketId,
-    /// What it sends, and how much of it is gone.
-    pub out: Vec<u8>,
-    sent: usize,
-    /// Bytes that it sends at a time.
-    segment: usize,
-    /// What came.
-    pub input: Vec<u8>,
-    /// The other side ended its direction.
-    pub at_end: bool,
-    /// The connection broke.
-    pub is_broken: bool,
-    /// It ends its direction when all is sent.
-    pub ends: bool,
-    has_ended: bool,
-    /// It takes so many bytes a second; else all that come.
-    pub pace: Option<usize>,
-    reads_at: Option<Instant>,
-}
-
-impl Peer {
-    fn new(id: SocketId, segment: usize) -> Self {
-        Peer {
-            id,
-            out: Vec::new(),
-            sent: 0,
-            segment,
-            input: Vec::new(),
-            at_end: false,
-            is_broken: false,
-            ends: false,
-            has_ended: false,
-            pace: None,
-            reads_at: None,
-        }
-    }
-
-    /// It and the other side have ended.
-    pub fn is_over(&self) -> bool {
-        self.is_broken || self.at_end
-    }
-
-    /// When it reads next, if nothing wakes it.
-    fn due(&self) -> Option<Instant> {
-        let reads = self.pace.is_some() && !self.is_over();
-        self.reads_at.filter(|_| reads)
-    }
-
-    fn read_at_most(&mut self, now: Instant, stack: &mut Stack, most: usize) -> bool {
-        let mut buffer = vec![0; most];
-        match stack.read(now, self.id, &mut buffer) {
-            Ok(0) => self.at_end = true,
-            Ok(len) => self.input.extend_from_slice(&buffer[..len]),
-            Err(SocketError::WouldBlock | SocketError::NotConnected) => return false,
-            Err(_) => self.is_broken = true,
-        }
-        true
-    }
-
-    fn turn(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let mut moved = false;
-        if self.is_broken {
-            return false;
-        }
-        let end = self.out.len().min(self.sent + self.segment);
-        if self.sent < end {
-            match stack.write(now, self.id, &self.out[self.sent..end]) {
-                Ok(len) => {
-                    self.sent += len;
-                    moved = true;
-                }
-                Err(SocketError::WouldBlock | SocketError::NotConnected) => {}
-                Err(_) => self.is_broken = true,
-            }
-        }
-        if self.ends && !self.has_ended && self.sent == self.out.len() {
-            self.has_ended = true;
-            moved = true;
-            let _ = stack.shutdown(now, self.id);
-        }
-        let mut buffer = [0; 4096];
-        if let Some(pace) = self.pace {
-            if self.reads_at.is_some_and(|at| now < at) {
-                return moved;
-            }
-            self.reads_at = Some(now + Duration::from_secs(1));
-            return moved | self.read_at_most(now, stack, pace);
-        }
-        while !self.at_end && !self.is_broken {
-            match stack.read(now, self.id, &mut buffer) {
-                Ok(0) => self.at_end = true,
-                Ok(len) => self.input.extend_from_slice(&buffer[..len]),
-                Err(SocketError::WouldBlock | SocketError::NotConnected) => break,
-                Err(_) => self.is_broken = true,
-            }
-            moved = true;
-        }
-        moved
-    }
-}
 
 /// Everything.
 pub struct Rig {
@@ -135,6 +36,10 @@ pub struct Rig {
     segment: usize,
     /// What the load balancer's host keeps of what another program of it has received.
     held: Vec<ReadChunk>,
+    /// What the load balancer proves itself with.
+    pub certificates: Option<Arc<Certificates>>,
+    /// What was seen of clients with TLS.
+    pub leak: secure::Leak,
     /// Ports of clients that are gone.
     vanished: Rc<RefCell<HashSet<u16>>>,
 }
@@ -175,7 +80,12 @@ impl Rig {
         let mut world = World::new(settings);
         let vanished = Rc::<RefCell<HashSet<u16>>>::default();
         let gone = Rc::clone(&vanished);
+        let leak = secure::Leak::default();
+        let looks = leak.clone();
         world.decide(move |from, _, frame| {
+            if our_port(from, frame) == Some(443) {
+                looks.look(frame);
+            }
             let port = client_port(from, frame);
             match port.is_some_and(|port| gone.borrow().contains(&port)) {
                 true => Fate::Drop,
@@ -184,8 +94,17 @@ impl Rig {
         });
         let config = Config::parse("test", config).unwrap();
         let now = world.now();
-        let balancer =
-            Balancer::start(now, config, world.stack(0), can_splice, Offload::None).unwrap();
+        let (certificates, tls) = secure::tls(&config).unzip();
+        let means = Means {
+            can_splice,
+            offload: if tls.is_some() {
+                Offload::Both
+            } else {
+                Offload::None
+            },
+            tls,
+        };
+        let balancer = Balancer::start(now, config, world.stack(0), means).unwrap();
         let listeners = servers.iter().map(|(port, manner)| {
             let address = SocketAddr::new(THEIRS, *port);
             let listener = world.stack(1).listen(address, ListenOptions::default());
@@ -200,6 +119,8 @@ impl Rig {
             servers: Vec::new(),
             segment,
             held: Vec::new(),
+            certificates,
+            leak,
             vanished,
         }
     }
@@ -217,6 +138,20 @@ impl Rig {
         self.clients.len() - 1
     }
 
+    /// A client that speaks TLS to port 443.
+    pub fn secure_client(&mut self, out: impl Into<Vec<u8>>) -> usize {
+        let client = self.client(443, out);
+        self.clients[client].tls = Some(secure::client());
+        client
+    }
+
+    /// The same, of a client that speaks this protocol inside.
+    pub fn client_of(&mut self, protocol: &[u8], out: impl Into<Vec<u8>>) -> usize {
+        let client = self.client(443, out);
+        self.clients[client].tls = Some(secure::client_of(protocol));
+        client
+    }
+
     /// The client resets its connection.
     pub fn reset(&mut self, client: usize) {
         let now = self.world.now();
@@ -225,10 +160,23 @@ impl Rig {
         let _ = self.world.stack(1).abort(now, peer.id);
     }
 
+    /// Where the client comes from.
+    pub fn source(&self, client: usize) -> SocketAddr {
+        let info = self.world.stack_ref(1).info(self.clients[client].id);
+        info.expect("it is there").local
+    }
+
+    /// The last connection to the server of this port.
+    pub fn server(&self, port: u16) -> Option<&Peer> {
+        let mut servers = self.servers.iter().rev();
+        servers
+            .find(|server| server.port == port)
+            .map(|server| &server.peer)
+    }
+
     /// The client is gone: none of its packets comes through any more, nor any to it.
     pub fn vanish(&mut self, client: usize) {
-        let info = self.world.stack_ref(1).info(self.clients[client].id);
-        let port = info.expect("it is there").local.port();
+        let port = self.source(client).port();
         self.vanished.borrow_mut().insert(port);
     }
 
@@ -331,6 +279,11 @@ impl Rig {
         }
         moved
     }
+}
+
+/// The port on host 0 of a TCP segment over IPv4.
+fn our_port(from: usize, frame: &[u8]) -> Option<u16> {
+    client_port(1 - from, frame)
 }
 
 /// The port on host 1 of a TCP segment over IPv4.

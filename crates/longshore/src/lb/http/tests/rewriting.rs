@@ -19,6 +19,17 @@ fn what_was_for_us_is_taken_out_and_what_the_server_should_know_put_in() {
 }
 
 #[test]
+fn a_client_with_tls_is_told_of() {
+    for (is_secure, scheme) in [(false, "http"), (true, "https")] {
+        let request = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: x\r\n\r\n";
+        let told = format!("X-Forwarded-Proto: {scheme}\r\n");
+        let request = rewritten(request, &ALL, is_secure);
+        assert_eq!(request.matches("X-Forwarded-Proto").count(), 1);
+        assert!(request.contains(&told), "{request}");
+    }
+}
+
+#[test]
 fn a_trusted_proxy_is_believed_and_added_to() {
     let forwarding = Forwarding {
         trusted: true,

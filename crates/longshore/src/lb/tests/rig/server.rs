@@ -37,7 +37,7 @@ pub enum Manner {
 /// A server's end of a connection.
 pub(super) struct Server {
     pub(super) peer: Peer,
-    port: u16,
+    pub(super) port: u16,
     manner: Manner,
     introduction: Option<Endpoints>,
     has_continued: bool,

@@ -1,0 +1,301 @@
+//! Frontends with TLS: clients see what they would see without it, and nobody else sees anything.
+
+use std::time::Duration;
+
+use host::Accel;
+use port::impair::Impairment;
+
+use super::rig::secure::{by_hand, certificates};
+use super::rig::{Manner, Peer, Rig, answers, config, content};
+use crate::lb::counters::FrontendCounters;
+
+const GET: &str = "GET /n/10 HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// A frontend with TLS at port 443, with more settings in it.
+fn secure(frontend: &str, pool: &str) -> String {
+    let config = config(&format!("tls = true\n{frontend}"), pool, &[8081]);
+    config.replace("10.0.0.1:80\"", "10.0.0.1:443\"")
+}
+
+fn bytes(frontend: &str) -> String {
+    secure(&format!("mode = \"tcp\"\n{frontend}"), "")
+}
+
+fn counters(rig: &Rig) -> FrontendCounters {
+    *rig.balancer.frontends().next().unwrap().1
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order_and_nothing_of_them_is_seen_on_the_wire() {
+    let lossy = Impairment {
+        loss: 0.02,
+        reorder: 0.02,
+        ..Impairment::default()
+    };
+    for (seed, impairment) in [(1, Impairment::default()), (7, lossy), (1000, lossy)] {
+        let mut rig = Rig::on(
+            &secure("", ""),
+            &[(8081, Manner::Serves)],
+            impairment,
+            if seed == 7 { 700 } else { 1 << 20 },
+            Accel::ALL,
+        );
+        let mut requests = b"GET /n/300000 HTTP/1.1\r\nHost: h\r\n\r\n".to_vec();
+        requests.extend_from_slice(b"GET /chunked/5000 HTTP/1.1\r\nHost: h\r\n\r\n");
+        let post = format!(
+            "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n",
+            99_000
+        );
+        requests.extend_from_slice(post.as_bytes());
+        requests.extend_from_slice(&content(99_000));
+        requests
+            .extend_from_slice(b"GET /n/400000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        let client = rig.secure_client(requests);
+        let got = rig.answers(client, 4);
+        let lens: Vec<_> = got.iter().map(|answer| answer.content.len()).collect();
+        assert_eq!(lens, [300_000, 5000, 99_000, 400_000]);
+        assert!(got.iter().all(|it| it.content == content(it.content.len())));
+        rig.run(|rig| rig.clients[client].is_over());
+        assert!(!rig.clients[client].is_broken, "the end is close_notify");
+        assert!(!rig.leak.was_there());
+        let counters = counters(&rig);
+        assert_eq!((counters.handshakes, counters.handshake_failures), (1, 0));
+        assert_eq!((counters.splices, counters.splices_refused), (0, 0));
+        let mut counters = rig.world.stack_ref(0).counters();
+        let by_nic = counters.find(|(name, _)| *name == "TlsTxRecordsDevice");
+        assert!(
+            by_nic.is_some_and(|(_, records)| records > 10),
+            "{by_nic:?}"
+        );
+    }
+}
+
+#[test]
+fn what_the_wire_shows_without_tls_is_found() {
+    let plain = config("", "", &[8081]).replace("10.0.0.1:80\"", "10.0.0.1:443\"");
+    let mut rig = Rig::new(&plain, &[(8081, Manner::Serves)]);
+    let client = rig.client(443, GET);
+    rig.answers(client, 1);
+    assert!(rig.leak.was_there());
+}
+
+#[test]
+fn a_client_in_clear_gets_no_response_and_has_the_time_of_a_handshake() {
+    let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
+    let client = rig.client(443, GET);
+    rig.run(|rig| rig.clients[client].is_over());
+    assert!(rig.clients[client].input.is_empty());
+    let counters = counters(&rig);
+    assert_eq!((counters.handshakes, counters.client_timeouts), (0, 1));
+    assert_eq!((counters.requests, counters.connections_open), (0, 0));
+}
+
+#[test]
+fn a_handshake_has_its_time() {
+    let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
+    let silent = rig.client(443, "\x16\x03");
+    let began = rig.world.now();
+    rig.run(|rig| rig.clients[silent].is_over());
+    let took = rig.world.now() - began;
+    assert!(
+        (Duration::from_secs(14)..Duration::from_secs(17)).contains(&took),
+        "{took:?}"
+    );
+    let counters = counters(&rig);
+    assert_eq!(
+        (counters.client_timeouts, counters.connections_open),
+        (1, 0)
+    );
+}
+
+#[test]
+fn those_in_a_handshake_are_let_go_at_the_end() {
+    let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
+    let silent = rig.client(443, "\x16\x03");
+    rig.run(|rig| counters(rig).connections_open == 1);
+    let now = rig.world.now();
+    rig.balancer.stop(now, rig.world.stack(0));
+    rig.run(|rig| rig.clients[silent].is_over());
+    assert_eq!(counters(&rig).connections_open, 0);
+}
+
+#[test]
+fn a_response_that_breaks_off_has_no_close_notify() {
+    let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::DiesMidway)]);
+    let client = rig.secure_client("GET /n/5000000 HTTP/1.1\r\nHost: h\r\n\r\n");
+    rig.run(|rig| rig.clients[client].is_over());
+    assert!(rig.clients[client].is_broken);
+    assert!(answers(&rig.clients[client].input).is_empty());
+    assert!(!rig.leak.was_there());
+}
+
+#[test]
+fn a_client_that_ends_its_direction_gets_its_response() {
+    let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
+    let client = rig.secure_client("GET /n/400000 HTTP/1.1\r\nHost: h\r\n\r\n");
+    rig.clients[client].ends = true;
+    assert_eq!(rig.answers(client, 1)[0].content, content(400_000));
+    rig.run(|rig| rig.clients[client].is_over());
+    assert!(!rig.clients[client].is_broken);
+    assert_eq!(counters(&rig).client_aborts, 0);
+}
+
+#[test]
+fn an_upgrade_becomes_a_tunnel_with_two_directions_that_end_apart() {
+    let mut rig = Rig::on(
+        &secure("", ""),
+        &[(8081, Manner::Upgrades)],
+        Impairment::default(),
+        1 << 20,
+        Accel::ALL,
+    );
+    let upgrade = "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+    let client = rig.secure_client(upgrade);
+    rig.run(|rig| rig.clients[client].input.ends_with(b"\r\n\r\n"));
+    let head = rig.clients[client].input.len();
+    assert!(rig.clients[client].input.starts_with(b"HTTP/1.1 101 "));
+    rig.clients[client].out.extend_from_slice(&content(500_000));
+    rig.clients[client].ends = true;
+    rig.run(|rig| rig.clients[client].is_over());
+    assert!(!rig.clients[client].is_broken);
+    assert!(rig.clients[client].input[head..] == content(500_000));
+    assert!(!rig.leak.was_there());
+    assert_eq!((counters(&rig).tunnels, counters(&rig).splices), (1, 0));
+}
+
+#[test]
+fn bytes_are_relayed_both_ways_and_never_spliced() {
+    let mut rig = Rig::on(
+        &bytes(""),
+        &[(8081, Manner::Echoes)],
+        Impairment::default(),
+        1 << 20,
+        Accel::ALL,
+    );
+    let client = rig.secure_client("");
+    let mut wanted = 0;
+    for round in 1..20 {
+        let message = content(round * 5000);
+        wanted += message.len();
+        rig.clients[client].out.extend_from_slice(&message);
+        rig.run(|rig| rig.clients[client].input.len() == wanted);
+    }
+    rig.clients[client].ends = true;
+    rig.run(|rig| rig.clients[client].is_over());
+    assert!(!rig.clients[client].is_broken);
+    assert!(!rig.leak.was_there());
+    assert_eq!(
+        (counters(&rig).splices, counters(&rig).splices_refused),
+        (0, 0)
+    );
+    rig.run_for(Duration::from_secs(30));
+    assert_eq!(counters(&rig).connections_open, 0);
+}
+
+/// The end of TCP without the end of TLS is no end: what the client has sent may be cut off.
+#[test]
+fn a_tunnel_that_is_cut_off_is_reset_on_the_other_side() {
+    let mut rig = Rig::new(&bytes(""), &[(8081, Manner::Silent)]);
+    let client = rig.client(443, "");
+    let mut handshake = by_hand();
+    while !handshake.is_done() {
+        while let Some(output) = handshake.poll_output() {
+            rig.clients[client].out.extend_from_slice(&output);
+        }
+        if !handshake.is_done() {
+            rig.run(|rig| !rig.clients[client].input.is_empty());
+            let input = std::mem::take(&mut rig.clients[client].input);
+            handshake.feed(&input).unwrap();
+        }
+    }
+    while let Some(output) = handshake.poll_output() {
+        rig.clients[client].out.extend_from_slice(&output);
+    }
+    rig.run(|rig| rig.server(8081).is_some());
+    rig.clients[client].ends = true;
+    rig.run(|rig| rig.server(8081).is_some_and(Peer::is_over));
+    assert!(rig.server(8081).is_some_and(|server| server.is_broken));
+    let counters = counters(&rig);
+    assert_eq!((counters.handshakes, counters.connections_open), (1, 0));
+}
+
+#[test]
+fn requests_that_could_be_smuggled_are_refused_as_without_tls() {
+    let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
+    for request in [
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "GET / HTTP/1.1\nHost: h\r\n\r\n",
+    ] {
+        let client = rig.secure_client(format!("{request}{GET}"));
+        rig.run(|rig| rig.clients[client].is_over());
+        let answers = answers(&rig.clients[client].input);
+        assert_eq!(answers.len(), 1, "{request:?}");
+        assert_eq!((answers[0].status, answers[0].keep_alive), (400, false));
+    }
+}
+
+/// The handshake begins where the PROXY header ends, however they come.
+#[test]
+fn a_proxy_header_comes_before_the_handshake() {
+    for (header, source) in [
+        (
+            &b"PROXY TCP4 192.0.2.7 192.0.2.1 4000 443\r\n"[..],
+            "192.0.2.7:4000",
+        ),
+        (b"PROXY UNKNOWN\r\n", ""),
+    ] {
+        let pool = "backends = [{ address = \"10.0.0.2:8081\", proxy = \"v1\" }]";
+        let mut rig = Rig::new(
+            &secure("accept-proxy = true", pool),
+            &[(8081, Manner::Introduced)],
+        );
+        let client = rig.secure_client(GET);
+        rig.clients[client].introduction = header.to_vec();
+        let answer = rig.answers(client, 1).remove(0);
+        let told = String::from_utf8(answer.content).unwrap();
+        let own = rig.source(client).to_string();
+        let source = if source.is_empty() { &own } else { source };
+        assert!(told.starts_with(source), "{told}");
+    }
+}
+
+#[test]
+fn other_certificates_are_shown_to_clients_that_come_then() {
+    let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
+    let large = "GET /n/3000000 HTTP/1.1\r\nHost: h\r\n\r\n";
+    let client = rig.secure_client(large);
+    rig.run(|rig| rig.clients[client].input.len() > 1000);
+    let held = rig.certificates.clone().unwrap();
+    held.replace(certificates(&["other", "h"])).unwrap();
+    assert!(rig.reload(&secure("max-head = 8192", "")).is_empty());
+    let next = rig.secure_client(GET);
+    assert_eq!(rig.answers(next, 1)[0].status, 200);
+    assert_eq!(rig.answers(client, 1)[0].content, content(3_000_000));
+    let plain = secure("", "").replace("tls = true\n", "");
+    assert_eq!(rig.reload(&plain), ["frontends.web.tls"]);
+    let next = rig.secure_client(GET);
+    assert_eq!(rig.answers(next, 1)[0].status, 200);
+    assert!(!rig.leak.was_there());
+}
+
+#[test]
+fn who_reads_nothing_in_tls_is_reset_as_others_are() {
+    let slow = "min-rate = 1000\nmin-rate-time = \"5s\"";
+    let mut rig = Rig::new(&secure(slow, ""), &[(8081, Manner::Serves)]);
+    let client = rig.secure_client("GET /n/9000000 HTTP/1.1\r\nHost: h\r\n\r\n");
+    rig.run(|rig| rig.clients[client].input.len() > 1000);
+    rig.clients[client].pace = Some(0);
+    rig.run(|rig| counters(rig).slow_readers == 1);
+    assert_eq!(counters(&rig).connections_open, 0);
+}
+
+#[test]
+fn a_failed_handshake_is_told_to_the_client() {
+    let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
+    let client = rig.client_of(b"h2", GET);
+    rig.run(|rig| rig.clients[client].is_over());
+    assert!(rig.clients[client].was_alerted);
+    let counters = counters(&rig);
+    assert_eq!((counters.handshakes, counters.handshake_failures), (0, 1));
+    assert_eq!((counters.client_aborts, counters.connections_open), (0, 0));
+}
