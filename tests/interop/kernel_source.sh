@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# The kernel's own test of kernel TLS, from Debian's package of the kernel's source.
+# The kernel's own test of kernel TLS, and what checks the style of its code, from Debian's package of the kernel's source.
 #
-#   kernel_source.sh prepare    downloads the package, once, and keeps what the test needs of it in $XDG_CACHE_HOME/longshore;
+#   kernel_source.sh prepare    downloads the package, once, and keeps what tests need of it in $XDG_CACHE_HOME/longshore;
 #                               prints where that is. Exits with 77 and one word for what is missing: apt, network, ….
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/apt_index.sh"
 
 package=linux-source-7.3 suite=trixie-backports
 selftests=tools/testing/selftests
-wanted=("$selftests/net/tls.c" "$selftests/kselftest_harness.h" "$selftests/kselftest.h" include/uapi/linux/tls.h)
+wanted=("$selftests/net/tls.c" "$selftests/kselftest_harness.h" "$selftests/kselftest.h" include/uapi/linux/tls.h
+    scripts/{checkpatch.pl,spelling.txt,const_structs.checkpatch})
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/longshore/kernel_source/$package
 
 lack() {
@@ -24,7 +25,7 @@ prepare() {
     mkdir -p "$cache"
     exec 9>"$cache/lock"
     flock 9
-    [[ -e $cache/ready ]] || fetch
+    [[ $(cat "$cache/ready" 2>/dev/null) == "${wanted[*]}" ]] || fetch
     exec 9>&-
     echo "$cache/root"
 }
@@ -41,7 +42,7 @@ fetch() {
     dpkg-deb --fsys-tarfile "$cache/download/${package}"_*.deb | tar --extract --to-stdout "./usr/src/$package.tar.xz" |
         tar --extract --xz --directory "$root" --strip-components 1 --no-same-owner "${wanted[@]/#/$package/}" || lack files
     rm -rf "$cache/download" "$cache/apt"
-    touch "$cache/ready"
+    echo "${wanted[*]}" >"$cache/ready"
 }
 
 case ${1:-} in

@@ -55,8 +55,13 @@ const BEGINNING: &str = "\
 #ifndef LONGSHORE_H
 #define LONGSHORE_H
 
+#ifdef __KERNEL__
+#include <linux/stddef.h>
+#include <linux/types.h>
+#else
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 /* A ring in the block: indices, then slots; each index and the slots begin a line of their own. */
 #define LONGSHORE_LINE 128

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Linux driver of the longshore NIC: descriptors that it posts, and the memory that they name. */
+
+#include "nic.h"
+
+/* Lets go of the memory of a descriptor. */
+void longshore_unmap(struct device *dev, struct longshore_tx_buffer *buffer)
+{
+	u32 at;
+
+	for (at = 0; at < buffer->count; at++) {
+		struct longshore_tx_part *part = &buffer->parts[at];
+
+		if (at == 0 && buffer->linear)
+			dma_unmap_single(dev, part->dma, part->len, DMA_TO_DEVICE);
+		else
+			dma_unmap_page(dev, part->dma, part->len, DMA_TO_DEVICE);
+		if (part->page)
+			put_page(part->page);
+	}
+	buffer->count = 0;
+}
+
+static bool longshore_map_page(struct device *dev, struct longshore_tx_buffer *buffer,
+			       struct page *page, u32 offset, u32 len)
+{
+	struct longshore_tx_part *part = &buffer->parts[buffer->count];
+
+	part->page = NULL;
+	part->len = len;
+	part->dma = dma_map_page(dev, page, offset, len, DMA_TO_DEVICE);
+	if (dma_mapping_error(dev, part->dma))
+		return false;
+	buffer->count++;
+	return true;
+}
+
+/* Maps what lies behind the first @header_len bytes. */
+bool longshore_map(struct device *dev, struct longshore_tx_buffer *buffer,
+		   struct sk_buff *skb, u32 header_len)
+{
+	struct longshore_tx_part *part = buffer->parts;
+	u32 frag;
+
+	buffer->count = 0;
+	buffer->linear = skb_headlen(skb) > header_len;
+	if (buffer->linear) {
+		part->page = NULL;
+		part->len = skb_headlen(skb) - header_len;
+		part->dma = dma_map_single(dev, skb->data + header_len, part->len, DMA_TO_DEVICE);
+		if (dma_mapping_error(dev, part->dma))
+			return false;
+		buffer->count = 1;
+	}
+	for (frag = 0; frag < skb_shinfo(skb)->nr_frags; frag++) {
+		const skb_frag_t *from = &skb_shinfo(skb)->frags[frag];
+
+		if (!longshore_map_page(dev, buffer, skb_frag_page(from), skb_frag_off(from),
+					skb_frag_size(from))) {
+			longshore_unmap(dev, buffer);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Puts up to @room parts into slices, from number @at on, and gives how many. */
+static u32 longshore_put_slices(struct longshore_slice *slices, u32 room,
+				const struct longshore_tx_buffer *buffer, u32 at)
+{
+	u32 put;
+
+	for (put = 0; put < room && at + put < buffer->count; put++)
+		slices[put] = (struct longshore_slice){
+			.offset = buffer->parts[at + put].dma,
+			.len = buffer->parts[at + put].len,
+			.region = LONGSHORE_REGION,
+		};
+	return put;
+}
+
+/* Puts the parts from number @at on behind the slot of a descriptor, and completes its head. */
+static void longshore_put_rest(struct longshore_queue *queue, struct longshore_head *head,
+			       struct longshore_tx_buffer *buffer, u32 at)
+{
+	head->slices = at;
+	for (buffer->slots = 1; at < buffer->count; buffer->slots++) {
+		struct longshore_continuation *more;
+
+		more = longshore_slot(&queue->send, queue->send.ours + buffer->slots);
+		memset(more, 0, sizeof(*more));
+		more->head.opcode = LONGSHORE_OPCODE_CONTINUATION;
+		more->head.slices = longshore_put_slices(more->slices, ARRAY_SIZE(more->slices),
+							 buffer, at);
+		at += more->head.slices;
+	}
+	head->continuations = buffer->slots - 1;
+	queue->send.ours += buffer->slots;
+}
+
+/* The next descriptor's place. */
+struct longshore_tx_buffer *longshore_next(struct longshore_queue *queue)
+{
+	struct longshore_tx_buffer *buffer = &queue->tx[queue->send.ours & queue->send.mask];
+
+	buffer->skb = NULL;
+	buffer->wait = NULL;
+	buffer->bytes = 0;
+	buffer->count = 0;
+	buffer->linear = false;
+	return buffer;
+}
+
+void longshore_put_packet(struct longshore_queue *queue, struct longshore_tx_buffer *buffer,
+			  const struct sk_buff *skb, u32 header_len, u32 context)
+{
+	struct longshore_send *send = longshore_slot(&queue->send, queue->send.ours);
+
+	memset(send, 0, offsetof(struct longshore_send, header));
+	send->head.opcode = LONGSHORE_OPCODE_SEND;
+	send->head.header_len = header_len;
+	if (skb->ip_summed == CHECKSUM_PARTIAL)
+		send->head.flags = LONGSHORE_SEND_CHECKSUM;
+	if (skb_is_gso(skb))
+		send->head.mss = skb_shinfo(skb)->gso_size;
+	send->context = context;
+	send->payload_len = skb->len - header_len;
+	memcpy(send->header, skb->data, header_len);
+	longshore_put_rest(queue, &send->head, buffer,
+			   longshore_put_slices(send->slices, ARRAY_SIZE(send->slices), buffer, 0));
+}
+
+/**
+ * longshore_tx_recover() - brings a context to where the packet after this begins
+ * @queue: the packet's, whose lock is held
+ * @recover: the descriptor without its slices
+ * @parts: the pages of the record before the packet, each with a reference that is the callee's
+ * @count: how many
+ *
+ * Return: 0, or -ENOMEM.
+ */
+int longshore_tx_recover(struct longshore_queue *queue, struct longshore_recover_context *recover,
+			 const struct longshore_tx_part *parts, u32 count)
+{
+	struct device *dev = &queue->nic->pdev->dev;
+	struct longshore_tx_buffer *buffer = longshore_next(queue);
+	struct longshore_recover_context *slot;
+	u32 at;
+
+	for (at = 0; at < count; at++) {
+		if (!longshore_map_page(dev, buffer, parts[at].page, parts[at].offset,
+					parts[at].len))
+			break;
+		buffer->parts[at].page = parts[at].page;
+	}
+	if (at < count) {
+		for (; at < count; at++)
+			put_page(parts[at].page);
+		longshore_unmap(dev, buffer);
+		return -ENOMEM;
+	}
+	slot = longshore_slot(&queue->send, queue->send.ours);
+	*slot = *recover;
+	longshore_put_rest(queue, &slot->head, buffer,
+			   longshore_put_slices(slot->slices, ARRAY_SIZE(slot->slices), buffer, 0));
+	return 0;
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Linux driver of the longshore NIC: the network device, its rings and interrupts. */
+
+#include <linux/etherdevice.h>
+#include <linux/rtnetlink.h>
+
+#include "nic.h"
+
+/* ---- rings ---- */
+
+static u32 longshore_large_entries(const struct longshore_nic *nic)
+{
+	return min_t(u32, LONGSHORE_LARGE_ENTRIES, nic->limits.large_entries);
+}
+
+static u32 longshore_command_entries(const struct longshore_nic *nic)
+{
+	return min_t(u32, LONGSHORE_COMMANDS, nic->limits.command_entries);
+}
+
+static void *longshore_place(struct longshore_ring *ring, void *at, u32 slot, u32 entries)
+{
+	*ring = (struct longshore_ring){ .at = at, .mask = entries - 1, .slot = slot };
+	return at + longshore_ring_bytes(slot, entries);
+}
+
+/* Lays out the rings of a queue as docs/device.md has them, and gives where the next one's are. */
+static void *longshore_place_queue(struct longshore_nic *nic, struct longshore_queue *queue,
+				   void *at)
+{
+	struct longshore_ring commands;
+
+	at = longshore_place(&queue->send, at, LONGSHORE_SEND_SLOT, nic->send_entries);
+	at = longshore_place(&commands, at, LONGSHORE_SEND_SLOT, longshore_command_entries(nic));
+	at = longshore_place(&queue->receive, at, LONGSHORE_RECEIVE_SLOT, nic->recv_entries);
+	at = longshore_place(&queue->small.ring, at, LONGSHORE_FILL_SLOT, nic->recv_entries);
+	return longshore_place(&queue->large.ring, at, LONGSHORE_FILL_SLOT,
+			       longshore_large_entries(nic));
+}
+
+/* Bytes of a queue's rings. */
+static size_t longshore_stride(const struct longshore_nic *nic)
+{
+	return longshore_ring_bytes(LONGSHORE_SEND_SLOT, nic->send_entries) +
+	       longshore_ring_bytes(LONGSHORE_SEND_SLOT, longshore_command_entries(nic)) +
+	       longshore_ring_bytes(LONGSHORE_RECEIVE_SLOT, nic->recv_entries) +
+	       longshore_ring_bytes(LONGSHORE_FILL_SLOT, nic->recv_entries) +
+	       longshore_ring_bytes(LONGSHORE_FILL_SLOT, longshore_large_entries(nic));
+}
+
+static int longshore_make_rings(struct longshore_nic *nic)
+{
+	u32 index;
+	void *at;
+
+	nic->block_bytes = nic->queue_count * longshore_stride(nic);
+	nic->block = dma_alloc_coherent(&nic->pdev->dev, nic->block_bytes, &nic->block_dma,
+					GFP_KERNEL);
+	if (!nic->block)
+		return -ENOMEM;
+	at = nic->block;
+	for (index = 0; index < nic->queue_count; index++)
+		at = longshore_place_queue(nic, &nic->queues[index], at);
+	return 0;
+}
+
+/* ---- interrupts ---- */
+
+static irqreturn_t longshore_interrupt(int irq, void *data)
+{
+	struct longshore_queue *queue = data;
+
+	/* The device does not wake this side again before it is asked to. */
+	napi_schedule_irqoff(&queue->napi);
+	return IRQ_HANDLED;
+}
+
+/* What the device tells of itself. A function that is gone is set up anew when there is a NIC. */
+irqreturn_t longshore_told(int irq, void *data)
+{
+	struct longshore_nic *nic = data;
+	u32 events = longshore_hw_events(nic);
+	bool link = longshore_hw_link(nic);
+
+	if (events & LONGSHORE_EVENT_LINK && link)
+		netif_carrier_on(nic->netdev);
+	else if (!link)
+		netif_carrier_off(nic->netdev);
+	if (events & LONGSHORE_EVENT_FAILED || (link && !READ_ONCE(nic->up)))
+		longshore_reset(nic);
+	return IRQ_HANDLED;
+}
+
+static int longshore_request_irqs(struct longshore_nic *nic)
+{
+	u32 index;
+	int error;
+
+	for (index = 0; index < nic->queue_count; index++) {
+		struct longshore_queue *queue = &nic->queues[index];
+
+		snprintf(queue->name, sizeof(queue->name), "%s-%u", nic->netdev->name, index);
+		error = request_irq(pci_irq_vector(nic->pdev, index), longshore_interrupt, 0,
+				    queue->name, queue);
+		if (error) {
+			while (index--)
+				free_irq(pci_irq_vector(nic->pdev, index), &nic->queues[index]);
+			return error;
+		}
+	}
+	return 0;
+}
+
+static void longshore_free_irqs(struct longshore_nic *nic)
+{
+	u32 index;
+
+	for (index = 0; index < nic->queue_count; index++)
+		free_irq(pci_irq_vector(nic->pdev, index), &nic->queues[index]);
+}
+
+/* ---- open and close ---- */
+
+static void longshore_close_queues(struct longshore_nic *nic)
+{
+	u32 index;
+
+	for (index = 0; index < nic->queue_count; index++) {
+		longshore_tx_close(&nic->queues[index]);
+		longshore_rx_close(&nic->queues[index]);
+	}
+	dma_free_coherent(&nic->pdev->dev, nic->block_bytes, nic->block, nic->block_dma);
+	nic->block = NULL;
+}
+
+/* Makes rings and has the device take them. */
+static int longshore_open_queues(struct longshore_nic *nic)
+{
+	struct longshore_setup setup = {
+		.queues = nic->queue_count,
+		.send_entries = nic->send_entries,
+		.command_entries = longshore_command_entries(nic),
+		.receive_entries = nic->recv_entries,
+		.small_entries = nic->recv_entries,
+		.large_entries = longshore_large_entries(nic),
+		.small_bytes = PAGE_SIZE << LONGSHORE_SMALL_ORDER,
+		.large_bytes = PAGE_SIZE << LONGSHORE_LARGE_ORDER,
+		.stride = longshore_stride(nic),
+		.contexts = nic->contexts,
+		.features = nic->contexts ? LONGSHORE_FEATURE_CONTEXTS : 0,
+	};
+	u32 index;
+	int error;
+
+	error = longshore_make_rings(nic);
+	if (error)
+		return error;
+	for (index = 0; index < nic->queue_count && !error; index++) {
+		error = longshore_tx_open(&nic->queues[index]);
+		if (!error)
+			error = longshore_rx_open(&nic->queues[index]);
+	}
+	setup.block = nic->block_dma;
+	if (!error)
+		error = longshore_hw_start(nic, &setup);
+	if (error)
+		longshore_close_queues(nic);
+	return error;
+}
+
+/* Commands are posted under the lock of their transmit queue, and only while the device works. */
+static void longshore_mark_up(struct longshore_nic *nic, bool up)
+{
+	netif_tx_lock_bh(nic->netdev);
+	if (up)
+		WRITE_ONCE(nic->epoch, nic->epoch + 1);
+	nic->up = up;
+	netif_tx_unlock_bh(nic->netdev);
+}
+
+static void longshore_enable(struct longshore_nic *nic)
+{
+	u32 index;
+
+	for (index = 0; index < nic->queue_count; index++) {
+		napi_enable(&nic->queues[index].napi);
+		/* The first poll gives the device buffers, and tells it that this side sleeps. */
+		local_bh_disable();
+		napi_schedule(&nic->queues[index].napi);
+		local_bh_enable();
+	}
+	longshore_mark_up(nic, true);
+	netif_tx_wake_all_queues(nic->netdev);
+	if (longshore_hw_link(nic))
+		netif_carrier_on(nic->netdev);
+}
+
+static int longshore_open(struct net_device *netdev)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+	int error;
+
+	error = netif_set_real_num_queues(netdev, nic->queue_count, nic->queue_count);
+	if (error)
+		return error;
+	error = longshore_open_queues(nic);
+	if (error)
+		return error;
+	error = longshore_request_irqs(nic);
+	if (error) {
+		longshore_hw_reset(nic);
+		longshore_close_queues(nic);
+		return error;
+	}
+	longshore_enable(nic);
+	return 0;
+}
+
+static int longshore_stop(struct net_device *netdev)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+	u32 index;
+
+	if (!nic->block)
+		return 0;
+	netif_carrier_off(netdev);
+	netif_tx_disable(netdev);
+	longshore_mark_up(nic, false);
+	for (index = 0; index < nic->queue_count; index++)
+		napi_disable(&nic->queues[index].napi);
+	longshore_hw_reset(nic);
+	longshore_free_irqs(nic);
+	longshore_close_queues(nic);
+	return 0;
+}
+
+/* Sets the function up anew: what was posted and not done is lost. */
+void longshore_reset_task(struct work_struct *work)
+{
+	struct longshore_nic *nic = container_of(work, struct longshore_nic, reset_task);
+	int error;
+
+	rtnl_lock();
+	if (netif_running(nic->netdev)) {
+		nic->resets++;
+		longshore_stop(nic->netdev);
+		error = longshore_open(nic->netdev);
+		if (error)
+			netdev_err(nic->netdev, "no function after a reset: %d\n", error);
+	}
+	rtnl_unlock();
+}
+
+void longshore_reset(struct longshore_nic *nic)
+{
+	schedule_work(&nic->reset_task);
+}
+
+/* Has the device let go of all memory, before somebody resets it or takes its power. */
+void longshore_suspend(struct longshore_nic *nic)
+{
+	rtnl_lock();
+	netif_device_detach(nic->netdev);
+	if (netif_running(nic->netdev))
+		longshore_stop(nic->netdev);
+	rtnl_unlock();
+}
+
+int longshore_resume(struct longshore_nic *nic)
+{
+	int error = 0;
+
+	rtnl_lock();
+	if (netif_running(nic->netdev))
+		error = longshore_open(nic->netdev);
+	netif_device_attach(nic->netdev);
+	rtnl_unlock();
+	return error;
+}
+
+/* Runs @change while the function is down, and sets it up again if it was. */
+int longshore_restart(struct longshore_nic *nic, void (*change)(struct longshore_nic *, void *),
+		      void *data)
+{
+	bool running = netif_running(nic->netdev);
+
+	if (running)
+		longshore_stop(nic->netdev);
+	change(nic, data);
+	return running ? longshore_open(nic->netdev) : 0;
+}
+
+/* ---- the network device ---- */
+
+static void longshore_timeout(struct net_device *netdev, unsigned int txq)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+
+	netdev_warn(netdev, "queue %u does not send\n", txq);
+	longshore_reset(nic);
+}
+
+static void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+	u32 index;
+
+	for (index = 0; index < nic->limits.queues; index++) {
+		struct longshore_tx_stats *tx = &nic->queues[index].tx_stats;
+		struct longshore_rx_stats *rx = &nic->queues[index].rx_stats;
+		u64 packets, bytes, dropped, refused;
+		unsigned int start;
+
+		do {
+			start = u64_stats_fetch_begin(&tx->sync);
+			packets = u64_stats_read(&tx->packets);
+			bytes = u64_stats_read(&tx->bytes);
+			dropped = u64_stats_read(&tx->dropped);
+		} while (u64_stats_fetch_retry(&tx->sync, start));
+		stats->tx_packets += packets;
+		stats->tx_bytes += bytes;
+		stats->tx_dropped += dropped;
+		do {
+			start = u64_stats_fetch_begin(&rx->sync);
+			packets = u64_stats_read(&rx->packets);
+			bytes = u64_stats_read(&rx->bytes);
+			dropped = u64_stats_read(&rx->no_memory);
+			refused = u64_stats_read(&rx->refused);
+		} while (u64_stats_fetch_retry(&rx->sync, start));
+		stats->rx_packets += packets;
+		stats->rx_bytes += bytes;
+		stats->rx_dropped += dropped;
+		stats->tx_errors += refused;
+	}
+}
+
+static void longshore_new_mtu(struct longshore_nic *nic, void *data)
+{
+	WRITE_ONCE(nic->netdev->mtu, *(int *)data);
+}
+
+static int longshore_change_mtu(struct net_device *netdev, int mtu)
+{
+	return longshore_restart(netdev_priv(netdev), longshore_new_mtu, &mtu);
+}
+
+static const struct net_device_ops longshore_netdev_ops = {
+	.ndo_open		= longshore_open,
+	.ndo_stop		= longshore_stop,
+	.ndo_start_xmit		= longshore_start_xmit,
+	.ndo_features_check	= longshore_features_check,
+	.ndo_get_stats64	= longshore_get_stats64,
+	.ndo_tx_timeout		= longshore_timeout,
+	.ndo_change_mtu		= longshore_change_mtu,
+	.ndo_validate_addr	= eth_validate_addr,
+};
+
+void longshore_init_netdev(struct longshore_nic *nic)
+{
+	struct net_device *netdev = nic->netdev;
+
+	netdev->netdev_ops = &longshore_netdev_ops;
+	netdev->ethtool_ops = &longshore_ethtool_ops;
+	netdev->watchdog_timeo = 5 * HZ;
+	netdev->min_mtu = ETH_MIN_MTU;
+	netdev->max_mtu = nic->limits.mtu;
+	netdev->mtu = min_t(u32, ETH_DATA_LEN, nic->limits.mtu);
+	eth_hw_addr_set(netdev, nic->limits.mac);
+	netdev->hw_features = NETIF_F_SG | NETIF_F_IP_CSUM | NETIF_F_IPV6_CSUM | NETIF_F_TSO |
+			      NETIF_F_TSO6 | NETIF_F_TSO_ECN | NETIF_F_RXCSUM | NETIF_F_RXHASH;
+	netdev->features = netdev->hw_features | NETIF_F_HIGHDMA;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Linux driver of the longshore NIC: what its files share. */
+#ifndef LONGSHORE_NIC_H
+#define LONGSHORE_NIC_H
+
+#include <linux/hashtable.h>
+#include <linux/interrupt.h>
+#include <linux/netdevice.h>
+#include <linux/pci.h>
+#include <linux/u64_stats_sync.h>
+#include <linux/xarray.h>
+#include <net/page_pool/types.h>
+
+#include "hw.h"
+
+#define LONGSHORE_NAME		"longshore"
+
+#define LONGSHORE_MAX_QUEUES	16
+#define LONGSHORE_MIN_ENTRIES	64
+#define LONGSHORE_SEND_ENTRIES	512
+#define LONGSHORE_RECV_ENTRIES	1024
+#define LONGSHORE_COMMANDS	16
+#define LONGSHORE_LARGE_ENTRIES	64
+#define LONGSHORE_CONTEXTS	4096
+
+/* A buffer for one packet has 4 KiB, one for coalesced or long packets 64 KiB. */
+#define LONGSHORE_SMALL_ORDER	0
+#define LONGSHORE_LARGE_ORDER	4
+/*
+ * Packets up to here are copied, so that their buffer goes back at once, and a socket is not
+ * charged with a large one for little.
+ */
+#define LONGSHORE_SMALL_COPYBREAK	256
+#define LONGSHORE_LARGE_COPYBREAK	6144
+/* Bytes of a packet that are in its linear part if it is not copied: its headers. */
+#define LONGSHORE_HEADER_BYTES	256
+
+/* Memory of a packet: its linear part, and its fragments. */
+#define LONGSHORE_TX_PARTS	(MAX_SKB_FRAGS + 1)
+/* Slots of a packet, and of what brings its context to where it begins. */
+#define LONGSHORE_TX_SLOTS	(2 * (1 + LONGSHORE_MAX_CONTINUATIONS))
+
+/**
+ * struct longshore_ring - the driver's side of a ring
+ * @at: the ring in coherent memory: tail, head, asleep, slots
+ * @mask: slots, less one
+ * @slot: bytes of a slot
+ * @ours: the index that the driver advances
+ */
+struct longshore_ring {
+	void *at;
+	u32 mask;
+	u32 slot;
+	u64 ours;
+};
+
+/**
+ * struct longshore_tx_part - memory that a descriptor names
+ * @dma: where the device finds it
+ * @len: its bytes
+ * @page: its page, if the descriptor has a reference of its own to it
+ * @offset: where it begins in that
+ */
+struct longshore_tx_part {
+	dma_addr_t dma;
+	u32 len;
+	u32 offset;
+	struct page *page;
+};
+
+/**
+ * struct longshore_tx_wait - who waits for a command
+ * @done: the device has carried it out, or not
+ * @error: why it has not
+ */
+struct longshore_tx_wait {
+	struct completion done;
+	int error;
+};
+
+/**
+ * struct longshore_tx_buffer - a descriptor that the device works on, by its first slot
+ * @skb: the packet, if it is one
+ * @wait: who waits for it
+ * @bytes: what byte queue limits count of it
+ * @slots: slots that it takes, 0 where there is none
+ * @count: how many of @parts there are
+ * @linear: the first of @parts is the linear part of the packet
+ * @parts: its memory
+ */
+struct longshore_tx_buffer {
+	struct sk_buff *skb;
+	struct longshore_tx_wait *wait;
+	u32 bytes;
+	u8 slots;
+	u8 count;
+	bool linear;
+	struct longshore_tx_part parts[LONGSHORE_TX_PARTS];
+};
+
+/**
+ * struct longshore_rx_buffer - a buffer that the device has, or that may be given to it
+ * @node: by @dma, while the device has it
+ * @page: its memory
+ * @dma: where the device finds it
+ */
+struct longshore_rx_buffer {
+	struct hlist_node node;
+	struct page *page;
+	dma_addr_t dma;
+};
+
+/**
+ * struct longshore_fill - buffers of one size
+ * @ring: where they are given to the device
+ * @pool: where their memory comes from
+ * @buffers: all of them
+ * @free: those that the device has not, a stack
+ * @free_count: how many these are
+ * @order: of their pages
+ * @copybreak: packets up to here are copied
+ */
+struct longshore_fill {
+	struct longshore_ring ring;
+	struct page_pool *pool;
+	struct longshore_rx_buffer *buffers;
+	struct longshore_rx_buffer **free;
+	u32 free_count;
+	u32 order;
+	u32 copybreak;
+};
+
+struct longshore_tx_stats {
+	u64_stats_t packets;
+	u64_stats_t bytes;
+	u64_stats_t tso_packets;
+	u64_stats_t doorbells;
+	u64_stats_t stopped;
+	u64_stats_t dropped;
+	u64_stats_t tls_encrypted_packets;
+	u64_stats_t tls_encrypted_bytes;
+	u64_stats_t tls_ooo;
+	u64_stats_t tls_fallback;
+	u64_stats_t tls_skip_no_sync_data;
+	u64_stats_t tls_drop_no_sync_data;
+	struct u64_stats_sync sync;
+};
+
+struct longshore_rx_stats {
+	u64_stats_t packets;
+	u64_stats_t bytes;
+	u64_stats_t csum_unnecessary;
+	u64_stats_t lro_packets;
+	u64_stats_t lro_bytes;
+	u64_stats_t copied;
+	u64_stats_t no_memory;
+	u64_stats_t unknown_buffer;
+	u64_stats_t refused;
+	u64_stats_t tls_decrypted_packets;
+	u64_stats_t tls_decrypted_bytes;
+	u64_stats_t tls_resync_req_pkt;
+	struct u64_stats_sync sync;
+};
+
+struct longshore_queue {
+	struct longshore_nic *nic;
+	struct napi_struct napi;
+	u16 index;
+
+	/* Transmission: under the lock of its netdev_queue, but for @tx_done, which NAPI has. */
+	struct longshore_ring send ____cacheline_aligned_in_smp;
+	struct longshore_tx_buffer *tx;
+	u64 tx_done;
+	struct longshore_tx_stats tx_stats;
+
+	/* Reception: NAPI's. */
+	struct longshore_ring receive ____cacheline_aligned_in_smp;
+	struct longshore_fill small;
+	struct longshore_fill large;
+	DECLARE_HASHTABLE(given, 10);
+	struct longshore_rx_stats rx_stats;
+
+	char name[IFNAMSIZ + 12];
+};
+
+/**
+ * struct longshore_nic - a function of the device
+ * @netdev: its network device
+ * @pdev: the PCI function
+ * @regs: its registers
+ * @limits: what the device allows
+ * @queues: as many as it allows
+ * @event_vector: the interrupt by which the device tells of itself
+ * @contexts: most of its contexts
+ * @queue_count: how many of them are in use
+ * @send_entries: slots of each send ring
+ * @recv_entries: slots of each receive ring and of each ring of small buffers
+ * @block: the rings of all queues
+ * @block_dma: where the device finds them
+ * @block_bytes: their size
+ * @up: the device works on the rings; changed under the locks of all transmit queues
+ * @epoch: how often the device has been given new rings
+ * @tls: connections whose records the device transforms, by their contexts
+ * @tls_tx_contexts: how many there have been that send
+ * @tls_rx_contexts: how many there have been that receive
+ * @tls_resync_res_ok: answers to the device's questions where a record begins
+ * @reset_task: sets the function up anew
+ * @resets: how often that happened
+ */
+struct longshore_nic {
+	struct net_device *netdev;
+	struct pci_dev *pdev;
+	void __iomem *regs;
+	struct longshore_limits limits;
+
+	struct longshore_queue *queues;
+	u32 event_vector;
+	u32 contexts;
+	u32 queue_count;
+	u32 send_entries;
+	u32 recv_entries;
+
+	void *block;
+	dma_addr_t block_dma;
+	size_t block_bytes;
+
+	bool up;
+	u32 epoch;
+	struct xarray tls;
+	atomic64_t tls_tx_contexts;
+	atomic64_t tls_rx_contexts;
+	atomic64_t tls_resync_res_ok;
+
+	struct work_struct reset_task;
+	u64 resets;
+};
+
+/* Waits for all that the other side wrote before it moved the index. */
+static inline u64 longshore_index(const struct longshore_ring *ring, u32 which)
+{
+	u64 index = READ_ONCE(*(u64 *)(ring->at + which));
+
+	dma_rmb();
+	return index;
+}
+
+/* Shows the other side our index, and what was written before. */
+static inline void longshore_publish(struct longshore_ring *ring, u32 which)
+{
+	dma_wmb();
+	WRITE_ONCE(*(u64 *)(ring->at + which), ring->ours);
+}
+
+static inline void *longshore_slot(const struct longshore_ring *ring, u64 index)
+{
+	return ring->at + LONGSHORE_RING_SLOTS + (index & ring->mask) * ring->slot;
+}
+
+static inline u64 *longshore_asleep(const struct longshore_ring *ring)
+{
+	return ring->at + LONGSHORE_RING_ASLEEP;
+}
+
+static inline u32 longshore_ring_bytes(u32 slot, u32 entries)
+{
+	return ALIGN(LONGSHORE_RING_SLOTS + slot * entries, LONGSHORE_LINE);
+}
+
+/* Counts one, under the lock of a queue or in its NAPI. */
+static inline void longshore_count(struct u64_stats_sync *sync, u64_stats_t *counter)
+{
+	u64_stats_update_begin(sync);
+	u64_stats_inc(counter);
+	u64_stats_update_end(sync);
+}
+
+/* netdev.c */
+void longshore_init_netdev(struct longshore_nic *nic);
+irqreturn_t longshore_told(int irq, void *data);
+void longshore_reset_task(struct work_struct *work);
+int longshore_restart(struct longshore_nic *nic, void (*change)(struct longshore_nic *, void *),
+		      void *data);
+void longshore_reset(struct longshore_nic *nic);
+void longshore_suspend(struct longshore_nic *nic);
+int longshore_resume(struct longshore_nic *nic);
+
+/* descriptor.c */
+struct longshore_tx_buffer *longshore_next(struct longshore_queue *queue);
+void longshore_unmap(struct device *dev, struct longshore_tx_buffer *buffer);
+bool longshore_map(struct device *dev, struct longshore_tx_buffer *buffer, struct sk_buff *skb,
+		   u32 header_len);
+void longshore_put_packet(struct longshore_queue *queue, struct longshore_tx_buffer *buffer,
+			  const struct sk_buff *skb, u32 header_len, u32 context);
+int longshore_tx_recover(struct longshore_queue *queue, struct longshore_recover_context *recover,
+			 const struct longshore_tx_part *parts, u32 count);
+
+/* tx.c */
+int longshore_tx_open(struct longshore_queue *queue);
+void longshore_tx_close(struct longshore_queue *queue);
+void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget);
+bool longshore_tx_waits(const struct longshore_queue *queue);
+void longshore_tx_refused(struct longshore_queue *queue,
+			  const struct longshore_completion *completion);
+int longshore_command(struct longshore_nic *nic, const void *slot, size_t bytes, u32 *epoch);
+int longshore_post(struct longshore_nic *nic, const void *slot, size_t bytes);
+netdev_tx_t longshore_start_xmit(struct sk_buff *skb, struct net_device *netdev);
+netdev_features_t longshore_features_check(struct sk_buff *skb, struct net_device *netdev,
+					   netdev_features_t features);
+
+/* rx.c */
+int longshore_rx_open(struct longshore_queue *queue);
+void longshore_rx_close(struct longshore_queue *queue);
+int longshore_poll(struct napi_struct *napi, int budget);
+
+/* tls.c */
+struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff *skb, u32 *id);
+void longshore_tls_refused(struct longshore_nic *nic, u32 id);
+void longshore_tls_resync(struct longshore_queue *queue,
+			  const struct longshore_resync_request *request);
+void longshore_tls_init(struct longshore_nic *nic);
+
+/* ethtool.c */
+extern const struct ethtool_ops longshore_ethtool_ops;
+
+#endif

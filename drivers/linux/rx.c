@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Linux driver of the longshore NIC: reception, and what wakes a queue. */
+
+#include <linux/etherdevice.h>
+#include <linux/tcp.h>
+#include <net/gro.h>
+#include <net/page_pool/helpers.h>
+
+#include "nic.h"
+
+static u32 longshore_buffer_bytes(const struct longshore_fill *fill)
+{
+	return PAGE_SIZE << fill->order;
+}
+
+/* Gives the device a buffer that has memory. It is published with others. */
+static void longshore_give(struct longshore_queue *queue, struct longshore_fill *fill,
+			   struct longshore_rx_buffer *buffer)
+{
+	struct longshore_slice *slot = longshore_slot(&fill->ring, fill->ring.ours++);
+
+	*slot = (struct longshore_slice){
+		.offset = buffer->dma,
+		.len = longshore_buffer_bytes(fill),
+		.region = LONGSHORE_REGION,
+	};
+	hash_add(queue->given, &buffer->node, buffer->dma);
+}
+
+/* Gives the device what it has not; whether there was memory for all of it. */
+static bool longshore_refill(struct longshore_queue *queue, struct longshore_fill *fill)
+{
+	bool enough = true;
+	u64 before = fill->ring.ours;
+
+	while (fill->free_count) {
+		struct longshore_rx_buffer *buffer = fill->free[fill->free_count - 1];
+
+		if (!buffer->page) {
+			buffer->page = page_pool_dev_alloc_pages(fill->pool);
+			if (unlikely(!buffer->page)) {
+				enough = false;
+				break;
+			}
+			buffer->dma = page_pool_get_dma_addr(buffer->page);
+		}
+		fill->free_count--;
+		longshore_give(queue, fill, buffer);
+	}
+	if (fill->ring.ours != before)
+		longshore_publish(&fill->ring, LONGSHORE_RING_TAIL);
+	return enough;
+}
+
+/* The buffer that a packet came in: the device has it no longer. */
+static struct longshore_rx_buffer *longshore_take(struct longshore_queue *queue,
+						  const struct longshore_slice *slice,
+						  struct longshore_fill **fill)
+{
+	struct longshore_rx_buffer *buffer;
+
+	hash_for_each_possible(queue->given, buffer, node, slice->offset) {
+		if (buffer->dma != slice->offset)
+			continue;
+		*fill = compound_order(buffer->page) ? &queue->large : &queue->small;
+		if (slice->len > longshore_buffer_bytes(*fill))
+			return NULL;
+		hash_del(&buffer->node);
+		return buffer;
+	}
+	return NULL;
+}
+
+static void longshore_free(struct longshore_fill *fill, struct longshore_rx_buffer *buffer)
+{
+	fill->free[fill->free_count++] = buffer;
+}
+
+/* A packet of what is in @buffer; a short one is copied, of others the headers are. */
+static struct sk_buff *longshore_build(struct longshore_queue *queue, struct longshore_fill *fill,
+				       struct longshore_rx_buffer *buffer, u32 len, u32 header_len)
+{
+	u32 headers = min(header_len ?: ETH_HLEN, LONGSHORE_HEADER_BYTES);
+	u32 linear = len <= fill->copybreak ? len : headers;
+	struct sk_buff *skb;
+
+	dma_sync_single_for_cpu(&queue->nic->pdev->dev, buffer->dma, len, DMA_FROM_DEVICE);
+	net_prefetch(page_address(buffer->page));
+	skb = napi_alloc_skb(&queue->napi, max(linear, LONGSHORE_HEADER_BYTES));
+	if (unlikely(!skb))
+		return NULL;
+	skb_put_data(skb, page_address(buffer->page), linear);
+	if (linear == len)
+		return skb;
+	skb_add_rx_frag(skb, 0, buffer->page, linear, len - linear, longshore_buffer_bytes(fill));
+	skb_mark_for_recycle(skb);
+	buffer->page = NULL;
+	return skb;
+}
+
+/* A packet that the device has coalesced stands for several, whose sizes it does not tell. */
+static void longshore_coalesced(struct sk_buff *skb, const struct longshore_packet *packet)
+{
+	struct skb_shared_info *shared = skb_shinfo(skb);
+
+	shared->gso_size = DIV_ROUND_UP(packet->payload_len, packet->segments);
+	shared->gso_segs = packet->segments;
+	shared->gso_type = skb->protocol == htons(ETH_P_IPV6) ? SKB_GSO_TCPV6 : SKB_GSO_TCPV4;
+}
+
+static void longshore_count_packet(struct longshore_queue *queue,
+				   const struct longshore_packet *packet, u32 len, bool copied)
+{
+	struct longshore_rx_stats *stats = &queue->rx_stats;
+	u32 segments = max_t(u32, packet->segments, 1);
+
+	u64_stats_update_begin(&stats->sync);
+	u64_stats_add(&stats->packets, segments);
+	u64_stats_add(&stats->bytes, len + (segments - 1) * packet->header_len);
+	if (packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
+		u64_stats_inc(&stats->csum_unnecessary);
+	if (segments > 1) {
+		u64_stats_inc(&stats->lro_packets);
+		u64_stats_add(&stats->lro_bytes, packet->payload_len);
+	}
+	if (copied)
+		u64_stats_inc(&stats->copied);
+	u64_stats_update_end(&stats->sync);
+}
+
+/* The payload is plaintext, whose records have been checked as far as they have come. */
+static void longshore_mark_decrypted(struct longshore_queue *queue, struct sk_buff *skb,
+				     const struct longshore_packet *packet)
+{
+#ifdef CONFIG_TLS_DEVICE
+	struct longshore_rx_stats *stats = &queue->rx_stats;
+
+	if (!(packet->flags & LONGSHORE_PACKET_REPLACED))
+		return;
+	skb->decrypted = 1;
+	u64_stats_update_begin(&stats->sync);
+	u64_stats_add(&stats->tls_decrypted_packets, max_t(u32, packet->segments, 1));
+	u64_stats_add(&stats->tls_decrypted_bytes, packet->payload_len);
+	u64_stats_update_end(&stats->sync);
+#endif
+}
+
+static void longshore_receive(struct longshore_queue *queue, const struct longshore_packet *packet)
+{
+	struct net_device *netdev = queue->nic->netdev;
+	struct longshore_rx_buffer *buffer;
+	struct longshore_fill *fill;
+	struct sk_buff *skb;
+
+	buffer = longshore_take(queue, &packet->buffer, &fill);
+	if (unlikely(!buffer)) {
+		longshore_count(&queue->rx_stats.sync, &queue->rx_stats.unknown_buffer);
+		return;
+	}
+	if (unlikely(packet->buffer.len < ETH_HLEN || packet->header_len > packet->buffer.len))
+		skb = NULL;
+	else
+		skb = longshore_build(queue, fill, buffer, packet->buffer.len, packet->header_len);
+	longshore_free(fill, buffer);
+	if (unlikely(!skb)) {
+		longshore_count(&queue->rx_stats.sync, &queue->rx_stats.no_memory);
+		return;
+	}
+	longshore_count_packet(queue, packet, skb->len, buffer->page);
+
+	skb_record_rx_queue(skb, queue->index);
+	skb->protocol = eth_type_trans(skb, netdev);
+	if (netdev->features & NETIF_F_RXCSUM && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+	if (netdev->features & NETIF_F_RXHASH && packet->header_len)
+		skb_set_hash(skb, packet->hash, PKT_HASH_TYPE_L4);
+	if (packet->segments > 1)
+		longshore_coalesced(skb, packet);
+	longshore_mark_decrypted(queue, skb, packet);
+	napi_gro_receive(&queue->napi, skb);
+}
+
+static void longshore_event(struct longshore_queue *queue, const void *slot, int *packets)
+{
+	/* The device may write the slot again only when the index has passed it. */
+	struct longshore_packet packet;
+
+	memcpy(&packet, slot, sizeof(packet));
+	switch (packet.opcode) {
+	case LONGSHORE_OPCODE_PACKET:
+		longshore_receive(queue, &packet);
+		++*packets;
+		break;
+	case LONGSHORE_OPCODE_COMPLETION:
+		longshore_tx_refused(queue, (const struct longshore_completion *)&packet);
+		break;
+	case LONGSHORE_OPCODE_RESYNC_REQUEST:
+		longshore_tls_resync(queue, (const struct longshore_resync_request *)&packet);
+		break;
+	case LONGSHORE_OPCODE_RESET:
+		longshore_reset(queue->nic);
+		break;
+	default:
+		/* A descriptor that is not known is skipped. */
+		break;
+	}
+}
+
+/* Whether anything came after the device was told that this side sleeps. */
+static bool longshore_sleep(struct longshore_queue *queue)
+{
+	WRITE_ONCE(*longshore_asleep(&queue->receive), 1);
+	/* The device looks whether this side sleeps after it has moved an index. */
+	mb();
+	if (longshore_index(&queue->receive, LONGSHORE_RING_TAIL) == queue->receive.ours &&
+	    !longshore_tx_waits(queue))
+		return false;
+	WRITE_ONCE(*longshore_asleep(&queue->receive), 0);
+	return true;
+}
+
+int longshore_poll(struct napi_struct *napi, int budget)
+{
+	struct longshore_queue *queue = container_of(napi, struct longshore_queue, napi);
+	struct longshore_ring *ring = &queue->receive;
+	bool enough;
+	int packets = 0;
+	u64 sent, tail;
+
+	/* What the device has to say of a descriptor came before it had done with it. */
+	sent = longshore_index(&queue->send, LONGSHORE_RING_HEAD);
+	tail = longshore_index(ring, LONGSHORE_RING_TAIL);
+	if (unlikely(tail - ring->ours > ring->mask + 1))
+		tail = ring->ours;
+	while (ring->ours != tail && packets < budget) {
+		longshore_event(queue, longshore_slot(ring, ring->ours), &packets);
+		ring->ours++;
+	}
+	longshore_publish(ring, LONGSHORE_RING_HEAD);
+	if (ring->ours == tail)
+		longshore_tx_clean(queue, sent, budget);
+	enough = longshore_refill(queue, &queue->small);
+	enough &= longshore_refill(queue, &queue->large);
+
+	if (ring->ours != tail || packets == budget || unlikely(!enough))
+		return budget;
+	if (napi_complete_done(napi, packets) && longshore_sleep(queue))
+		napi_schedule(napi);
+	return packets;
+}
+
+static int longshore_fill_open(struct longshore_queue *queue, struct longshore_fill *fill,
+			       u32 order)
+{
+	struct page_pool_params params = {
+		.flags = PP_FLAG_DMA_MAP | PP_FLAG_DMA_SYNC_DEV,
+		.order = order,
+		.pool_size = fill->ring.mask + 1,
+		.nid = dev_to_node(&queue->nic->pdev->dev),
+		.dev = &queue->nic->pdev->dev,
+		.netdev = queue->nic->netdev,
+		.napi = &queue->napi,
+		.dma_dir = DMA_FROM_DEVICE,
+		.max_len = PAGE_SIZE << order,
+		.queue_idx = queue->index,
+	};
+	u32 at, entries = fill->ring.mask + 1;
+	struct page_pool *pool;
+
+	fill->order = order;
+	fill->copybreak = order ? LONGSHORE_LARGE_COPYBREAK : LONGSHORE_SMALL_COPYBREAK;
+	fill->free_count = 0;
+	fill->buffers = kvcalloc(entries, sizeof(*fill->buffers), GFP_KERNEL);
+	fill->free = kvcalloc(entries, sizeof(*fill->free), GFP_KERNEL);
+	if (!fill->buffers || !fill->free)
+		return -ENOMEM;
+	pool = page_pool_create(&params);
+	if (IS_ERR(pool))
+		return PTR_ERR(pool);
+	fill->pool = pool;
+	for (at = 0; at < entries; at++)
+		longshore_free(fill, &fill->buffers[at]);
+	return 0;
+}
+
+static void longshore_fill_close(struct longshore_fill *fill)
+{
+	u32 at;
+
+	if (fill->pool) {
+		for (at = 0; at <= fill->ring.mask; at++) {
+			if (fill->buffers[at].page)
+				page_pool_put_full_page(fill->pool, fill->buffers[at].page, false);
+		}
+		page_pool_destroy(fill->pool);
+		fill->pool = NULL;
+	}
+	kvfree(fill->buffers);
+	kvfree(fill->free);
+	fill->buffers = NULL;
+	fill->free = NULL;
+}
+
+/* The device takes empty rings, which NAPI fills. longshore_rx_close() undoes this. */
+int longshore_rx_open(struct longshore_queue *queue)
+{
+	int error;
+
+	hash_init(queue->given);
+	error = longshore_fill_open(queue, &queue->small, LONGSHORE_SMALL_ORDER);
+	if (!error)
+		error = longshore_fill_open(queue, &queue->large, LONGSHORE_LARGE_ORDER);
+	return error;
+}
+
+/* The device has let go of all buffers. */
+void longshore_rx_close(struct longshore_queue *queue)
+{
+	longshore_fill_close(&queue->small);
+	longshore_fill_close(&queue->large);
+}

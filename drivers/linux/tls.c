@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Linux driver of the longshore NIC: contexts of kernel TLS, and what is asked for them. */
+
+#include <linux/tcp.h>
+
+#include "nic.h"
+#include "tls_context.h"
+
+#define LONGSHORE_PROTOCOL_TLS	1
+
+/* Parameters of TLS, as docs/device.md has them. */
+struct longshore_tls_parameters {
+	u8 version;
+	u8 cipher;
+	u8 reserved0[6];
+	u64 record;
+	u8 iv[12];
+	u8 key[32];
+	u8 reserved1[4];
+};
+
+static_assert(sizeof(struct longshore_tls_parameters) == 64);
+
+static void longshore_tls_put_key(struct longshore_tls_parameters *parameters, u8 cipher,
+				  const u8 *salt, const u8 *iv, const u8 *key, u32 key_len,
+				  const u8 *record)
+{
+	parameters->version = 12;
+	parameters->cipher = cipher;
+	parameters->record = get_unaligned_be64(record);
+	memcpy(parameters->iv, salt, 4);
+	memcpy(parameters->iv + 4, iv, 8);
+	memcpy(parameters->key, key, key_len);
+}
+
+static int longshore_tls_put_parameters(struct longshore_tls_parameters *parameters,
+					const struct tls_crypto_info *info)
+{
+	const struct tls12_crypto_info_aes_gcm_128 *gcm128 = (const void *)info;
+	const struct tls12_crypto_info_aes_gcm_256 *gcm256 = (const void *)info;
+
+	if (info->version != TLS_1_2_VERSION)
+		return -EOPNOTSUPP;
+	switch (info->cipher_type) {
+	case TLS_CIPHER_AES_GCM_128:
+		longshore_tls_put_key(parameters, 1, gcm128->salt, gcm128->iv, gcm128->key,
+				      sizeof(gcm128->key), gcm128->rec_seq);
+		return 0;
+	case TLS_CIPHER_AES_GCM_256:
+		longshore_tls_put_key(parameters, 2, gcm256->salt, gcm256->iv, gcm256->key,
+				      sizeof(gcm256->key), gcm256->rec_seq);
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static void longshore_tls_put_address(u8 *to, const struct in6_addr *address)
+{
+	memcpy(to, address, sizeof(*address));
+}
+
+/* The flow as packets of its direction have it; an IPv4 address is mapped into an IPv6 one. */
+static void longshore_tls_put_flow(struct longshore_create_context *create, const struct sock *sk,
+				   bool receive)
+{
+	struct longshore_flow *flow = &create->flow;
+	const struct inet_sock *inet = inet_sk(sk);
+	struct in6_addr ours, theirs;
+
+	ipv6_addr_set_v4mapped(inet->inet_saddr, &ours);
+	ipv6_addr_set_v4mapped(inet->inet_daddr, &theirs);
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
+		create->head.flags |= LONGSHORE_CREATE_CONTEXT_V6;
+		ours = inet6_sk(sk)->saddr;
+		theirs = sk->sk_v6_daddr;
+	}
+#endif
+	longshore_tls_put_address(receive ? flow->dst : flow->src, &ours);
+	longshore_tls_put_address(receive ? flow->src : flow->dst, &theirs);
+	flow->src_port = ntohs(receive ? inet->inet_dport : inet->inet_sport);
+	flow->dst_port = ntohs(receive ? inet->inet_sport : inet->inet_dport);
+}
+
+static int longshore_tls_create(struct longshore_nic *nic, struct longshore_tls *tls,
+				struct sock *sk, bool receive, struct tls_crypto_info *info)
+{
+	struct longshore_create_context create = {
+		.head.opcode = LONGSHORE_OPCODE_CREATE_CONTEXT,
+		.context = tls->id,
+		.tcpsn = tls->next,
+		.protocols = { LONGSHORE_PROTOCOL_TLS },
+	};
+	int error;
+
+	error = longshore_tls_put_parameters((void *)create.parameters, info);
+	if (error)
+		return error;
+	if (receive)
+		create.head.flags |= LONGSHORE_CREATE_CONTEXT_RECEIVE;
+	longshore_tls_put_flow(&create, sk, receive);
+	error = longshore_command(nic, &create, sizeof(create), &tls->epoch);
+	memzero_explicit(&create, sizeof(create));
+	return error;
+}
+
+static int longshore_tls_add(struct net_device *netdev, struct sock *sk,
+			     enum tls_offload_ctx_dir direction, struct tls_crypto_info *info,
+			     u32 start)
+{
+	bool receive = direction == TLS_OFFLOAD_CTX_DIR_RX;
+	struct longshore_tls new = { .next = start, .sk = receive ? sk : NULL };
+	struct longshore_nic *nic = netdev_priv(netdev);
+	struct longshore_tls *tls;
+	int error;
+
+	tls = kmemdup(&new, sizeof(new), GFP_KERNEL);
+	if (!tls)
+		return -ENOMEM;
+	spin_lock_init(&tls->lock);
+	error = xa_alloc(&nic->tls, &tls->id, tls, XA_LIMIT(0, nic->contexts - 1),
+			 GFP_KERNEL);
+	if (error)
+		goto free;
+	error = longshore_tls_create(nic, tls, sk, receive, info);
+	if (error) {
+		xa_erase(&nic->tls, tls->id);
+		goto free;
+	}
+	atomic64_inc(receive ? &nic->tls_rx_contexts : &nic->tls_tx_contexts);
+	longshore_tls_state(tls_get_ctx(sk), direction)->tls = tls;
+	return 0;
+
+free:
+	kfree_rcu(tls, rcu);
+	return error;
+}
+
+static void longshore_tls_del(struct net_device *netdev, struct tls_context *context,
+			      enum tls_offload_ctx_dir direction)
+{
+	struct longshore_tls *tls = longshore_tls_state(context, direction)->tls;
+	struct longshore_nic *nic = netdev_priv(netdev);
+	struct longshore_destroy_context destroy = {
+		.head.opcode = LONGSHORE_OPCODE_DESTROY_CONTEXT,
+		.context = tls->id,
+	};
+	u32 epoch;
+
+	spin_lock_bh(&tls->lock);
+	tls->sk = NULL;
+	spin_unlock_bh(&tls->lock);
+	/* A function that was set up anew has no contexts of before. */
+	if (tls->epoch == READ_ONCE(nic->epoch))
+		longshore_command(nic, &destroy, sizeof(destroy), &epoch);
+	xa_erase(&nic->tls, tls->id);
+	kfree_rcu(tls, rcu);
+}
+
+/* The device thinks that a record begins at a position: the kernel tells when it has come there. */
+void longshore_tls_resync(struct longshore_queue *queue,
+			  const struct longshore_resync_request *request)
+{
+	struct longshore_tls *tls;
+
+	longshore_count(&queue->rx_stats.sync, &queue->rx_stats.tls_resync_req_pkt);
+	rcu_read_lock();
+	tls = xa_load(&queue->nic->tls, request->context);
+	if (tls) {
+		spin_lock(&tls->lock);
+		/* The kernel compares with the position of the header's last byte. */
+		if (tls->sk)
+			tls_offload_rx_resync_request(tls->sk, htonl(request->tcpsn +
+								     TLS_HEADER_SIZE - 1));
+		spin_unlock(&tls->lock);
+	}
+	rcu_read_unlock();
+}
+
+/* A record begins where the device has asked; the kernel knows its number. */
+static int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8 *number,
+				enum tls_offload_ctx_dir direction)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+	struct longshore_tls *tls = longshore_tls_state(tls_get_ctx(sk), direction)->tls;
+	struct longshore_resync_response response = {
+		.head.opcode = LONGSHORE_OPCODE_RESYNC_RESPONSE,
+		.head.flags = LONGSHORE_RESYNC_RESPONSE_CONFIRMED,
+		.context = tls->id,
+		.tcpsn = seq - (TLS_HEADER_SIZE - 1),
+		.index = get_unaligned_be64(number),
+	};
+
+	if (direction != TLS_OFFLOAD_CTX_DIR_RX)
+		return -EOPNOTSUPP;
+	if (tls->epoch != READ_ONCE(nic->epoch))
+		return 0;
+	atomic64_inc(&nic->tls_resync_res_ok);
+	return longshore_post(nic, &response, sizeof(response));
+}
+
+static const struct tlsdev_ops longshore_tlsdev_ops = {
+	.tls_dev_add	= longshore_tls_add,
+	.tls_dev_del	= longshore_tls_del,
+	.tls_dev_resync	= longshore_tls_answer,
+};
+
+/* The device has refused something of a context: it may be anywhere. */
+void longshore_tls_refused(struct longshore_nic *nic, u32 id)
+{
+	struct longshore_tls *tls;
+
+	rcu_read_lock();
+	tls = xa_load(&nic->tls, id);
+	if (tls)
+		WRITE_ONCE(tls->lost, true);
+	rcu_read_unlock();
+}
+
+void longshore_tls_init(struct longshore_nic *nic)
+{
+	xa_init_flags(&nic->tls, XA_FLAGS_ALLOC);
+	if (!(nic->limits.features & LONGSHORE_FEATURE_CONTEXTS) ||
+	    !(nic->limits.protocols & BIT(LONGSHORE_PROTOCOL_TLS)))
+		return;
+	nic->contexts = min_t(u32, nic->limits.contexts, LONGSHORE_CONTEXTS);
+	nic->netdev->tlsdev_ops = &longshore_tlsdev_ops;
+	nic->netdev->hw_features |= NETIF_F_HW_TLS_TX | NETIF_F_HW_TLS_RX;
+	nic->netdev->features |= NETIF_F_HW_TLS_TX | NETIF_F_HW_TLS_RX;
+}

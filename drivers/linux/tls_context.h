@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Linux driver of the longshore NIC: connections of kernel TLS. */
+#ifndef LONGSHORE_TLS_CONTEXT_H
+#define LONGSHORE_TLS_CONTEXT_H
+
+#include <linux/spinlock.h>
+#include <net/tls.h>
+
+/**
+ * struct longshore_tls - one direction of a connection, whose records the device transforms
+ * @id: the device's context
+ * @epoch: the function's, when the context was made: it is gone if that is another now
+ * @next: transmit: the sequence number that the context is at, as far as the driver knows
+ * @lost: transmit: the device has refused something of the context
+ * @lock: receive: of @sk
+ * @sk: receive: the socket, as long as there is one
+ * @rcu: for readers that look it up by its id
+ */
+struct longshore_tls {
+	u32 id;
+	u32 epoch;
+	u32 next;
+	bool lost;
+	spinlock_t lock; /* of @sk */
+	struct sock *sk;
+	struct rcu_head rcu;
+};
+
+/* What TLS in the kernel keeps for the driver of a connection. */
+struct longshore_tls_state {
+	struct longshore_tls *tls;
+};
+
+static inline struct longshore_tls_state *
+longshore_tls_state(struct tls_context *context, enum tls_offload_ctx_dir direction)
+{
+	BUILD_BUG_ON(sizeof(struct longshore_tls_state) > TLS_DRIVER_STATE_SIZE_TX);
+	BUILD_BUG_ON(sizeof(struct longshore_tls_state) > TLS_DRIVER_STATE_SIZE_RX);
+	return __tls_driver_ctx(context, direction);
+}
+
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Linux driver of the longshore NIC: packets of kernel TLS that the device encrypts. */
+
+#include <linux/tcp.h>
+
+#include "nic.h"
+#include "tls_context.h"
+
+/* What to do with a packet that does not begin where its context is. */
+enum longshore_tls_recovery {
+	LONGSHORE_TLS_RECOVERED,	/* The context is brought there. */
+	LONGSHORE_TLS_PLAIN,		/* It is of before the first record. */
+	LONGSHORE_TLS_NO_RECORD,	/* Its record is not known any more. */
+};
+
+/* The part of a record before @bytes, with references to its pages. */
+static u32 longshore_tls_prefix(const struct tls_record_info *record, u32 bytes,
+				struct longshore_tx_part *parts)
+{
+	u32 at;
+
+	for (at = 0; bytes && at < record->num_frags; at++) {
+		const skb_frag_t *frag = &record->frags[at];
+
+		parts[at].page = skb_frag_page(frag);
+		parts[at].offset = skb_frag_off(frag);
+		parts[at].len = min_t(u32, bytes, skb_frag_size(frag));
+		get_page(parts[at].page);
+		bytes -= parts[at].len;
+	}
+	return at;
+}
+
+/* Finds the record of @sequence, and has the device read it up to there. */
+static enum longshore_tls_recovery longshore_tls_recover(struct longshore_queue *queue,
+							 const struct longshore_tls *tls,
+							 struct tls_offload_context_tx *context,
+							 u32 sequence)
+{
+	struct longshore_tx_part parts[MAX_SKB_FRAGS];
+	struct longshore_recover_context recover = {
+		.head.opcode = LONGSHORE_OPCODE_RECOVER_CONTEXT,
+		.context = tls->id,
+		.resume = sequence,
+	};
+	struct tls_record_info *record;
+	unsigned long flags;
+	u64 index = 0;
+	u32 count;
+
+	spin_lock_irqsave(&context->lock, flags);
+	record = tls_get_record(context, sequence, &index);
+	if (!record || tls_record_is_start_marker(record)) {
+		spin_unlock_irqrestore(&context->lock, flags);
+		return record ? LONGSHORE_TLS_PLAIN : LONGSHORE_TLS_NO_RECORD;
+	}
+	recover.len = record->len;
+	recover.index = index;
+	recover.start = tls_record_start_seq(record);
+	count = longshore_tls_prefix(record, sequence - recover.start, parts);
+	spin_unlock_irqrestore(&context->lock, flags);
+
+	if (longshore_tx_recover(queue, &recover, parts, count))
+		return LONGSHORE_TLS_NO_RECORD;
+	return LONGSHORE_TLS_RECOVERED;
+}
+
+static void longshore_tls_count(struct longshore_queue *queue, struct sk_buff *skb, u32 payload)
+{
+	struct longshore_tx_stats *stats = &queue->tx_stats;
+	u32 packets = max_t(u32, skb_shinfo(skb)->gso_segs, 1);
+
+	u64_stats_update_begin(&stats->sync);
+	u64_stats_add(&stats->tls_encrypted_packets, packets);
+	u64_stats_add(&stats->tls_encrypted_bytes, payload);
+	u64_stats_update_end(&stats->sync);
+}
+
+/**
+ * longshore_tls_xmit() - has the device encrypt a packet of kernel TLS
+ * @queue: the packet's, whose lock is held
+ * @skb: the packet
+ * @id: the context that it is to be sent with
+ *
+ * Return: the packet, another one that the kernel has encrypted, or %NULL if it was dropped.
+ */
+struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff *skb, u32 *id)
+{
+	struct tls_context *context = tls_get_ctx(skb->sk);
+	struct longshore_tls *tls = longshore_tls_state(context, TLS_OFFLOAD_CTX_DIR_TX)->tls;
+	struct longshore_tx_stats *stats = &queue->tx_stats;
+	u32 sequence = ntohl(tcp_hdr(skb)->seq);
+	u32 payload = skb->len - skb_tcp_all_headers(skb);
+
+	if (!payload)
+		return skb;
+	if (unlikely(tls->epoch != READ_ONCE(queue->nic->epoch) ||
+		     skb->ip_summed != CHECKSUM_PARTIAL)) {
+		longshore_count(&stats->sync, &stats->tls_fallback);
+		return tls_encrypt_skb(skb);
+	}
+	if (unlikely(sequence != tls->next || READ_ONCE(tls->lost))) {
+		longshore_count(&stats->sync, &stats->tls_ooo);
+		WRITE_ONCE(tls->lost, false);
+		switch (longshore_tls_recover(queue, tls, tls_offload_ctx_tx(context), sequence)) {
+		case LONGSHORE_TLS_RECOVERED:
+			break;
+		case LONGSHORE_TLS_PLAIN:
+			longshore_count(&stats->sync, &stats->tls_skip_no_sync_data);
+			return skb;
+		case LONGSHORE_TLS_NO_RECORD:
+			longshore_count(&stats->sync, &stats->tls_drop_no_sync_data);
+			dev_kfree_skb_any(skb);
+			return NULL;
+		}
+	}
+	tls->next = sequence + payload;
+	*id = tls->id;
+	longshore_tls_count(queue, skb, payload);
+	return skb;
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Linux driver of the longshore NIC: transmission. */
+
+#include <linux/if_vlan.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <net/ip.h>
+#include <net/netdev_queues.h>
+#include <net/tls.h>
+
+#include "nic.h"
+
+/* A packet of the largest number of slices fits. */
+#define LONGSHORE_TX_ROOM	(2 * LONGSHORE_TX_SLOTS)
+
+static u32 longshore_tx_room(const struct longshore_queue *queue)
+{
+	const struct longshore_ring *ring = &queue->send;
+
+	/* What NAPI has not cleaned up is not free, though the device has done with it. */
+	return ring->mask + 1 - (u32)(ring->ours - smp_load_acquire(&queue->tx_done));
+}
+
+static struct netdev_queue *longshore_txq(const struct longshore_queue *queue)
+{
+	return netdev_get_tx_queue(queue->nic->netdev, queue->index);
+}
+
+/* ---- what the device can do for a packet ---- */
+
+/* The headers of a TCP packet if the device can make its checksum, or 0. */
+static u32 longshore_tcp_headers(const struct sk_buff *skb)
+{
+	u32 l4 = skb_transport_offset(skb), len;
+
+	if (skb_network_offset(skb) != ETH_HLEN)
+		return 0;
+	switch (skb->protocol) {
+	case htons(ETH_P_IP):
+		if (ip_hdr(skb)->protocol != IPPROTO_TCP || l4 != ETH_HLEN + ip_hdrlen(skb))
+			return 0;
+		break;
+	case htons(ETH_P_IPV6):
+		if (ipv6_hdr(skb)->nexthdr != IPPROTO_TCP ||
+		    l4 != ETH_HLEN + sizeof(struct ipv6hdr))
+			return 0;
+		break;
+	default:
+		return 0;
+	}
+	len = l4 + tcp_hdrlen(skb);
+	return len <= sizeof_field(struct longshore_send, header) ? len : 0;
+}
+
+/* Checksums and segmentation are for TCP in IPv4, or in IPv6 without extension headers. */
+netdev_features_t longshore_features_check(struct sk_buff *skb, struct net_device *netdev,
+					   netdev_features_t features)
+{
+	if (skb->ip_summed != CHECKSUM_PARTIAL)
+		return features;
+	if (skb->encapsulation || skb->csum_offset != offsetof(struct tcphdr, check) ||
+	    !longshore_tcp_headers(skb))
+		return features & ~(NETIF_F_CSUM_MASK | NETIF_F_GSO_MASK);
+	if (tcp_hdr(skb)->urg)
+		return features & ~NETIF_F_GSO_MASK;
+	return features;
+}
+
+/* Publishes what was written, and rings if the device sleeps. */
+static void longshore_tx_publish(struct longshore_queue *queue)
+{
+	longshore_publish(&queue->send, LONGSHORE_RING_TAIL);
+	/* The device looks at the index once more after it has said that it sleeps. */
+	mb();
+	if (READ_ONCE(*longshore_asleep(&queue->send)) &&
+	    xchg(longshore_asleep(&queue->send), 0)) {
+		longshore_hw_ring(queue->nic, queue->index);
+		longshore_count(&queue->tx_stats.sync, &queue->tx_stats.doorbells);
+	}
+}
+
+/* Puts a command of one slot on the ring. Who waits for it is told when it is done. */
+static int longshore_put_command(struct longshore_nic *nic, const void *slot, size_t bytes,
+				 struct longshore_tx_wait *wait, u32 *epoch)
+{
+	struct longshore_queue *queue = &nic->queues[0];
+	struct netdev_queue *txq = longshore_txq(queue);
+	struct longshore_tx_buffer *buffer;
+	int error = 0;
+
+	__netif_tx_lock_bh(txq);
+	if (!nic->up) {
+		error = -ENETDOWN;
+	} else if (longshore_tx_room(queue) < LONGSHORE_TX_SLOTS) {
+		error = -EBUSY;
+	} else {
+		*epoch = nic->epoch;
+		buffer = longshore_next(queue);
+		buffer->slots = 1;
+		buffer->wait = wait;
+		memcpy(longshore_slot(&queue->send, queue->send.ours++), slot, bytes);
+		longshore_tx_publish(queue);
+	}
+	__netif_tx_unlock_bh(txq);
+	return error;
+}
+
+/**
+ * longshore_command() - has the device carry out a command of one slot, and waits for it
+ * @nic: the function
+ * @slot: the command
+ * @bytes: its bytes
+ * @epoch: which rings it was put on
+ *
+ * Return: 0, or a negative error when the device refused it or is not there.
+ */
+int longshore_command(struct longshore_nic *nic, const void *slot, size_t bytes, u32 *epoch)
+{
+	struct longshore_tx_wait wait = {};
+	int error;
+
+	init_completion(&wait.done);
+	error = longshore_put_command(nic, slot, bytes, &wait, epoch);
+	if (error)
+		return error;
+	wait_for_completion(&wait.done);
+	return wait.error;
+}
+
+/* The same for who may not sleep, and is not told what becomes of it. */
+int longshore_post(struct longshore_nic *nic, const void *slot, size_t bytes)
+{
+	u32 epoch;
+
+	return longshore_put_command(nic, slot, bytes, NULL, &epoch);
+}
+
+static void longshore_count_sent(struct longshore_queue *queue, const struct sk_buff *skb,
+				 u32 header_len)
+{
+	struct longshore_tx_stats *stats = &queue->tx_stats;
+	u32 packets = skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
+
+	u64_stats_update_begin(&stats->sync);
+	u64_stats_add(&stats->packets, packets);
+	u64_stats_add(&stats->bytes, skb->len + (packets - 1) * header_len);
+	if (packets > 1)
+		u64_stats_add(&stats->tso_packets, packets);
+	u64_stats_update_end(&stats->sync);
+}
+
+/* Puts a packet on the ring. False if it is to be dropped. */
+static bool longshore_tx_put(struct longshore_queue *queue, struct sk_buff *skb, u32 context)
+{
+	struct longshore_tx_buffer *buffer = longshore_next(queue);
+	u32 header_len;
+
+	if (skb->ip_summed == CHECKSUM_PARTIAL)
+		header_len = longshore_tcp_headers(skb);
+	else
+		header_len = min_t(u32, skb->len, sizeof_field(struct longshore_send, header));
+	if (unlikely(header_len < ETH_HLEN || !pskb_may_pull(skb, header_len)))
+		return false;
+	if (unlikely(!longshore_map(&queue->nic->pdev->dev, buffer, skb, header_len)))
+		return false;
+	buffer->skb = skb;
+	buffer->bytes = skb->len;
+	longshore_put_packet(queue, buffer, skb, header_len, context);
+	longshore_count_sent(queue, skb, header_len);
+	skb_tx_timestamp(skb);
+	return true;
+}
+
+netdev_tx_t longshore_start_xmit(struct sk_buff *skb, struct net_device *netdev)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+	struct longshore_queue *queue = &nic->queues[skb_get_queue_mapping(skb)];
+	struct netdev_queue *txq = longshore_txq(queue);
+	u32 context = LONGSHORE_NO_CONTEXT, bytes = 0;
+
+	/* The queue is stopped before it comes to this. */
+	if (unlikely(longshore_tx_room(queue) < LONGSHORE_TX_SLOTS)) {
+		netif_tx_stop_queue(txq);
+		return NETDEV_TX_BUSY;
+	}
+	if (tls_is_skb_tx_device_offloaded(skb))
+		skb = longshore_tls_xmit(queue, skb, &context);
+	if (likely(skb && longshore_tx_put(queue, skb, context))) {
+		bytes = skb->len;
+	} else {
+		dev_kfree_skb_any(skb);
+		longshore_count(&queue->tx_stats.sync, &queue->tx_stats.dropped);
+	}
+	if (!netif_txq_maybe_stop(txq, longshore_tx_room(queue), LONGSHORE_TX_SLOTS,
+				  LONGSHORE_TX_ROOM))
+		longshore_count(&queue->tx_stats.sync, &queue->tx_stats.stopped);
+	/* Packets before one that was dropped may wait for it. */
+	if (__netdev_tx_sent_queue(txq, bytes, netdev_xmit_more()))
+		longshore_tx_publish(queue);
+	return NETDEV_TX_OK;
+}
+
+/* Whether the device has done with packets that were not cleaned up. */
+bool longshore_tx_waits(const struct longshore_queue *queue)
+{
+	return longshore_index(&queue->send, LONGSHORE_RING_HEAD) != queue->tx_done;
+}
+
+static void longshore_tx_free(struct device *dev, struct longshore_tx_buffer *buffer, int budget)
+{
+	longshore_unmap(dev, buffer);
+	if (buffer->skb)
+		napi_consume_skb(buffer->skb, budget);
+	if (buffer->wait)
+		complete(&buffer->wait->done);
+	buffer->slots = 0;
+}
+
+/* Frees what the device has done with, up to @head. */
+void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget)
+{
+	struct device *dev = &queue->nic->pdev->dev;
+	u64 done = queue->tx_done;
+	u32 packets = 0, bytes = 0;
+
+	/* An index that goes beyond what was published is the device's fault. */
+	if (unlikely(head - done > READ_ONCE(queue->send.ours) - done))
+		return;
+	while (done != head) {
+		struct longshore_tx_buffer *buffer = &queue->tx[done & queue->send.mask];
+
+		if (unlikely(!buffer->slots || head - done < buffer->slots))
+			break;
+		packets += !!buffer->skb;
+		bytes += buffer->bytes;
+		done += buffer->slots;
+		longshore_tx_free(dev, buffer, budget);
+	}
+	/* Pairs with longshore_tx_room(): what was freed is not looked at any more. */
+	smp_store_release(&queue->tx_done, done);
+	if (!packets)
+		return;
+	netif_txq_completed_wake(longshore_txq(queue), packets, bytes,
+				 longshore_tx_room(queue), LONGSHORE_TX_ROOM);
+}
+
+/* A descriptor was refused: its packet did not leave. Its slots come back as others do. */
+void longshore_tx_refused(struct longshore_queue *queue,
+			  const struct longshore_completion *completion)
+{
+	struct longshore_tx_buffer *buffer = &queue->tx[completion->index & queue->send.mask];
+
+	longshore_count(&queue->rx_stats.sync, &queue->rx_stats.refused);
+	if (completion->index - queue->tx_done < queue->send.mask + 1 && buffer->slots &&
+	    buffer->wait)
+		buffer->wait->error = -EIO;
+	if (completion->context != LONGSHORE_NO_CONTEXT)
+		longshore_tls_refused(queue->nic, completion->context);
+	if (net_ratelimit())
+		netdev_dbg(queue->nic->netdev, "queue %u: descriptor %llu refused, error %u\n",
+			   queue->index, (unsigned long long)completion->index,
+			   completion->error);
+}
+
+int longshore_tx_open(struct longshore_queue *queue)
+{
+	queue->tx = kvcalloc(queue->nic->send_entries, sizeof(*queue->tx), GFP_KERNEL);
+	queue->tx_done = 0;
+	return queue->tx ? 0 : -ENOMEM;
+}
+
+/* Frees all packets: the device has let go of them. */
+void longshore_tx_close(struct longshore_queue *queue)
+{
+	u32 at;
+
+	if (!queue->tx)
+		return;
+	for (at = 0; at <= queue->send.mask; at++) {
+		struct longshore_tx_buffer *buffer = &queue->tx[at];
+
+		if (!buffer->slots)
+			continue;
+		if (buffer->wait)
+			buffer->wait->error = -ENETDOWN;
+		longshore_tx_free(&queue->nic->pdev->dev, buffer, 0);
+	}
+	netdev_tx_reset_queue(longshore_txq(queue));
+	kvfree(queue->tx);
+	queue->tx = NULL;
+}

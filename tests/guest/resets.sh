@@ -1,0 +1,43 @@
+# What is under way to a guest arrives although its interface goes down and up, its function is reset, and its queues change.
+. "$(dirname "$0")/world.sh"
+needs ip python3 unshare nsenter cpio
+
+other_host "$peer4"
+if ! make_module; then
+    not_ok 'the driver compiles' "$(last_words make.log)"
+    exit
+fi
+make_file down $((32 << 20))
+if ! start_nic; then
+    not_ok 'the NIC starts' "$(last_words nic.log)"
+    exit
+fi
+start_peer
+
+cat "$here/guest_cases" - >"$scratch/script" <<'SCRIPT'
+# while_it_comes COMMAND…: twice, at some points of a download.
+while_it_comes() {
+    download &
+    coming=$!
+    for _ in 1 2; do
+        sleep 0.7
+        "$@" || return 1
+    done
+    wait $coming
+}
+down_and_up() { ip link set "$dev" down && ip link set "$dev" up; }
+reset() { echo 1 >"/sys/bus/pci/devices/$function/reset"; }
+queues() { ethtool -L "$dev" combined 1 && ethtool -L "$dev" combined 2; }
+
+use || exit 1
+function=$(basename "$(dirname /sys/bus/pci/drivers/longshore/*/net)")
+try 'a download while the interface goes down and up' while_it_comes down_and_up
+try 'a download while the function is reset' while_it_comes reset
+try 'a download while there are more and fewer queues' while_it_comes queues
+try 'another one' download
+ip link set "$dev" down
+try 'the module goes' rmmod longshore
+try 'the kernel has nothing to complain of' no_complaint
+SCRIPT
+if boot 280 --smp 2; then ok 'the guest runs to the end'; else not_ok 'the guest runs to the end' "$(last_words boot.log) $(last_words guest.log)"; fi
+repeat_cases guest.log
