@@ -39,6 +39,8 @@ pub struct Progress {
     pub taken: u64,
     /// Bytes that it has not.
     pub waiting: u64,
+    /// There is more for it, nobody here knows how much.
+    pub is_blocked: bool,
 }
 
 impl From<&SocketInfo> for Progress {
@@ -46,6 +48,7 @@ impl From<&SocketInfo> for Progress {
         Progress {
             taken: socket.tcp.as_ref().map_or(0, |tcp| tcp.bytes_acked),
             waiting: socket.send_queue as u64,
+            is_blocked: false,
         }
     }
 }
@@ -54,8 +57,8 @@ impl From<LegProgress> for Progress {
     fn from(leg: LegProgress) -> Self {
         Progress {
             taken: leg.acknowledged,
-            // How much more there is only the other peer knows.
-            waiting: leg.unacknowledged.max(leg.is_blocked.into()),
+            waiting: leg.unacknowledged,
+            is_blocked: leg.is_blocked,
         }
     }
 }
@@ -63,10 +66,7 @@ impl From<LegProgress> for Progress {
 #[derive(Clone, Copy, Debug)]
 struct Look {
     at: Instant,
-    /// Bytes that the peer has acknowledged so far.
-    taken: u64,
-    /// Bytes that it has not.
-    waiting: u64,
+    progress: Progress,
 }
 
 /// A peer that is too slow.
@@ -117,17 +117,64 @@ impl Reader {
     /// Looks at the peer. It is too slow if, of what waited for it when it was looked at last, it has taken neither all nor what
     /// the least rate makes of the time since.
     pub fn look(&mut self, now: Instant, least: &MinRate, progress: Progress) -> Option<TooSlow> {
-        let Progress { taken, waiting } = progress;
-        let look = Look {
-            at: now,
-            taken,
-            waiting,
-        };
+        let look = Look { at: now, progress };
         self.look_again(now, least);
         let last = self.last.replace(look)?;
         let time = now.duration_since(last.at);
-        let taken = taken.saturating_sub(last.taken);
-        let wanted = last.waiting.min(least.bytes_in(time));
+        let taken = progress.taken.saturating_sub(last.progress.taken);
+        let waited = match last.progress.is_blocked && progress.is_blocked {
+            // All the while.
+            true => u64::MAX,
+            false => last.progress.waiting,
+        };
+        let wanted = waited.min(least.bytes_in(time));
         (taken < wanted).then_some(TooSlow { taken, time })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: MinRate = MinRate {
+        rate: 240,
+        window: Duration::from_secs(30),
+    };
+
+    /// What a spliced peer is found to have taken, and whether it was blocked: at one look after the other.
+    fn is_too_slow(looks: &[(u64, bool)]) -> bool {
+        let (mut reader, mut now) = (Reader::default(), Instant::now());
+        looks.iter().any(|&(acknowledged, is_blocked)| {
+            now += LEAST.window;
+            let leg = LegProgress {
+                acknowledged,
+                unacknowledged: 0,
+                is_blocked,
+            };
+            reader.look(now, &LEAST, leg.into()).is_some()
+        })
+    }
+
+    #[test]
+    fn a_peer_for_which_more_waits_all_the_while_has_to_take_it_at_the_least_rate() {
+        assert!(is_too_slow(&[(0, true), (1448, true)]));
+        assert!(is_too_slow(&[(0, true), (7199, true)]));
+        assert!(!is_too_slow(&[(0, true), (7200, true), (14_400, true)]));
+        // It has taken all that there was; or nothing waits for it.
+        assert!(!is_too_slow(&[(0, true), (100, false), (100, true)]));
+        assert!(!is_too_slow(&[(0, false), (0, false)]));
+    }
+
+    #[test]
+    fn what_is_in_flight_has_to_be_taken_by_the_next_look() {
+        let (mut reader, now) = (Reader::default(), Instant::now());
+        let leg = |acknowledged, unacknowledged| LegProgress {
+            acknowledged,
+            unacknowledged,
+            is_blocked: false,
+        };
+        assert_eq!(reader.look(now, &LEAST, leg(0, 1000).into()), None);
+        let later = now + LEAST.window;
+        assert!(reader.look(later, &LEAST, leg(999, 1).into()).is_some());
     }
 }

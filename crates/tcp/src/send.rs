@@ -167,8 +167,11 @@ impl Connection {
         self.snd.nxt = end;
         self.board.push(start, end, now, mss);
         self.recovery.note_sent(len);
-        if !len.is_multiple_of(mss) {
+        let is_short = !len.is_multiple_of(mss);
+        if is_short {
             self.snd.short_end = end;
+        }
+        if is_short || self.snd.unsent() == 0 {
             self.snd.flush = false;
             self.timers.cancel(Timer::Cork);
         } else if !self.snd.cork {

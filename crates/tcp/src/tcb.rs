@@ -346,15 +346,19 @@ impl Connection {
             // Those without an answer are counted anew.
             self.probes = 0;
         }
-        let rests = self.state.is_synchronized() && self.state != State::TimeWait;
-        if rests && !self.is_parked() {
+        let is_open = self.state.is_synchronized() && self.state != State::TimeWait;
+        if is_open && !self.is_parked() {
             self.arm_keep_alive(self.time(now).min(self.heard_at));
         }
     }
 
     /// Gives up when data has gone unacknowledged for so long, or counts retries (see [`Config::user_timeout`](crate::Config::user_timeout)).
-    pub fn set_user_timeout(&mut self, limit: Option<Duration>) {
+    pub fn set_user_timeout(&mut self, now: Instant, limit: Option<Duration>) {
         self.settings.set_user_timeout(limit);
+        if limit.is_some() && !self.is_parked() {
+            // A timer that has backed off would see it too late.
+            self.shorten_timers(self.time(now));
+        }
     }
 
     /// What happened, oldest first.

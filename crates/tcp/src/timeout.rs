@@ -90,6 +90,11 @@ impl Connection {
     /// The time of an orphan begins, whatever timer it waits for.
     pub(crate) fn limit_orphan(&mut self, now: Time) {
         self.snd.progress_at = now;
+        self.shorten_timers(now);
+    }
+
+    /// What is waited for is waited for no longer than the limits that there are now allow.
+    pub(crate) fn shorten_timers(&mut self, now: Time) {
         let most = self.retransmission_timeout(now);
         for timer in [Timer::Retransmit, Timer::Persist] {
             if let Some(left) = self.timers.left(timer, now) {

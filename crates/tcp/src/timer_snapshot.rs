@@ -83,10 +83,12 @@ impl Connection {
         if let Some(keep_alive) = self.settings.keep_alive
             && self.timers.is_set(Timer::KeepAlive)
         {
-            // It may have been asked for only now, of a peer that has been silent for a while.
+            // It may have been asked for, or for sooner ones, only now, of a peer that has been silent for a while.
+            let asked = self.heard_at.after(keep_alive.idle());
             let due = match timer_snapshot.keep_alive {
-                Some(left) => now.after(nanos(left)),
-                None => self.heard_at.after(keep_alive.idle()),
+                Some(left) if self.probes > 0 => now.after(nanos(left)),
+                Some(left) => now.after(nanos(left)).min(asked),
+                None => asked,
             };
             self.timers.set(Timer::KeepAlive, due);
         }

@@ -279,7 +279,7 @@ impl Balancer {
                     server.close_idle(now, unused_since, stack, &mut self.parts.roles);
                 }
             }
-            self.parts.let_go(now, stack);
+            self.let_go(now, stack);
         }
         if self.parts.ends.is_some_and(|ends| ends <= now) && self.sessions.open > 0 {
             progress = true;

@@ -174,12 +174,12 @@ impl ConnectionOffload {
         };
         spliced.states = [None; 2];
         let sockets = spliced.sockets;
-        let mut at = 0;
-        let legs = states.map(|state| {
-            let socket = self.transport.sockets.get(sockets[at]);
-            at += 1;
+        let legs = std::array::from_fn(|side| {
+            let (state, socket) = (&states[side], self.transport.sockets.get(sockets[side]));
             let mss = socket.map_or(0, |socket| socket.tcp.mss());
-            let unacknowledged = state.snd_una.distance_to(state.snd_nxt).into();
+            let fin = state.fin_sent && state.snd_una != state.snd_nxt;
+            let sent = state.snd_una.distance_to(state.snd_nxt);
+            let unacknowledged = u64::from(sent.saturating_sub(fin.into()));
             LegProgress {
                 acknowledged: state.forwarded.saturating_sub(unacknowledged),
                 unacknowledged,

@@ -55,7 +55,7 @@ impl Stack {
         limit: Option<Duration>,
     ) -> Result<(), SocketError> {
         self.take_for_options(id);
-        self.with_options(id, |socket, _| socket.tcp.set_user_timeout(limit))
+        self.with_options(id, |socket, now| socket.tcp.set_user_timeout(now, limit))
     }
 
     /// The [user timeout](Self::set_user_timeout) of connections that are opened from now on, by peers at listeners of later than now; those that the

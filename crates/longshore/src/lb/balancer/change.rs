@@ -19,7 +19,7 @@ impl Balancer {
         self.shutdown_time = config.shutdown_time;
         let places = self.configure_pools(now, config.pools, stack);
         let restart = self.configure_frontends(config.frontends, &places);
-        self.parts.let_go(now, stack);
+        self.let_go(now, stack);
         self.check(now, stack, None);
         for index in 0..self.parts.frontends.len() {
             self.accept_held_back(now, stack, index);
@@ -62,8 +62,25 @@ impl Balancer {
         let parts = &mut self.parts;
         let sockets = (&mut *stack, &mut parts.roles);
         let unchecked = parts.pools[place].configure(now, config, sockets, &mut parts.woken);
-        let is_over =
-            |key: ServerKey| key.pool == place && unchecked.binary_search(&key.server).is_ok();
+        self.forget_checks(now, stack, |key| {
+            key.pool == place && unchecked.binary_search(&key.server).is_ok()
+        });
+    }
+
+    /// Lets those pools go that the settings do not name and that have nothing to do any more.
+    pub(super) fn let_go(&mut self, now: Instant, stack: &mut Stack) {
+        let left = self.parts.let_go(now, stack);
+        // Their places may be others'.
+        self.forget_checks(now, stack, |key| left.contains(&key.pool));
+    }
+
+    fn forget_checks(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        is_over: impl Fn(ServerKey) -> bool,
+    ) {
+        let parts = &mut self.parts;
         let mut ground = Ground {
             now,
             stack,
@@ -150,8 +167,9 @@ impl Parts {
         pools.any(|pool| pool.is_removed && !pool.has_left())
     }
 
-    /// Lets those of them go that have nothing to do any more. A frontend that goes on as it was may have requests for one.
-    pub(super) fn let_go(&mut self, now: Instant, stack: &mut Stack) {
+    /// Lets those of them go that have nothing to do any more; answers their places. A frontend that goes on as it was may have requests for one.
+    fn let_go(&mut self, now: Instant, stack: &mut Stack) -> Vec<usize> {
+        let mut left = Vec::new();
         for (place, pool) in self.pools.iter_mut().enumerate() {
             let mut frontends = self.frontends.iter();
             let mut is_used =
@@ -159,8 +177,10 @@ impl Parts {
             if pool.is_removed && !pool.has_left() && pool.is_at_rest() && !is_used() {
                 pool.leave(now, stack, &mut self.roles);
                 tracing::info!("pool {} has been removed", pool.config.name);
+                left.push(place);
             }
         }
+        left
     }
 }
 

@@ -23,6 +23,10 @@ impl Pool {
         let mut is_other = config.balance != self.config.balance || self.is_removed;
         let mut named: HashMap<_, _> = config.backends.iter().map(|it| (it.address, it)).collect();
         for (index, server) in self.servers.iter_mut().enumerate() {
+            if server.has_left() {
+                // One that is named again is a new one.
+                continue;
+            }
             match named.remove(&server.config.address) {
                 Some(backend) => {
                     is_other |= server.is_leaving || server.config.weight != backend.weight;

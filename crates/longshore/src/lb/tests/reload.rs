@@ -354,3 +354,39 @@ fn no_client_notices_reloads() {
         assert!(pool.servers.iter().all(|server| server.active == 0));
     }
 }
+
+#[test]
+fn a_check_of_a_removed_pool_is_given_up_before_another_has_its_place() {
+    let slow = "health = { path = \"/n/1\", interval = \"100ms\", time-out = \"30s\" }";
+    let servers = [
+        (8081, Manner::Serves),
+        (8082, Manner::Stalls),
+        (8083, Manner::Serves),
+    ];
+    let mut rig = Rig::new(&config("", slow, &[8081, 8082]), &servers);
+    rig.run_for(Duration::from_secs(1));
+    let other = |pool: &str, ports: &[u16]| config("", slow, ports).replace("app", pool);
+    rig.reload(&other("next", &[8083]));
+    rig.reload(&other("last", &[8083]));
+    assert_eq!(names(&rig), ["last"]);
+    assert!(rig.balancer.pools().len() <= 2, "places are used again");
+    rig.run_for(Duration::from_secs(60));
+    assert!(server(&rig, 8083).health.is_up());
+    assert_eq!(who_answers(&mut rig, 2), [8083, 8083]);
+}
+
+#[test]
+fn a_server_that_comes_back_when_it_has_left_is_a_new_one() {
+    let mut rig = Rig::new(&config("", "", &[8081, 8082]), &SERVERS);
+    who_answers(&mut rig, 2);
+    let address = server(&rig, 8082).config.address;
+    let now = rig.world.now();
+    assert!(
+        rig.balancer
+            .drain(now, rig.world.stack(0), "app", address, true)
+    );
+    rig.reload(&config("", "", &[8081]));
+    rig.reload(&config("", "", &[8081, 8082]));
+    assert_eq!(who_answers(&mut rig, 2), [8081, 8082]);
+    assert_eq!(server(&rig, 8082).counters.requests, 1);
+}
