@@ -3,6 +3,15 @@
 
 #include "nic.h"
 
+#define LONGSHORE_SLICES(type) \
+	(sizeof_field(struct type, slices) / sizeof(struct longshore_slice))
+/* Slices of the slots behind the first. */
+#define LONGSHORE_MORE_SLICES \
+	(LONGSHORE_MAX_CONTINUATIONS * LONGSHORE_SLICES(longshore_continuation))
+
+static_assert(LONGSHORE_SLICES(longshore_send) + LONGSHORE_MORE_SLICES >= LONGSHORE_TX_PARTS);
+static_assert(LONGSHORE_SLICES(longshore_recover_context) + LONGSHORE_MORE_SLICES >= MAX_SKB_FRAGS);
+
 /* Lets go of the memory of a descriptor. */
 void longshore_unmap(struct device *dev, struct longshore_tx_buffer *buffer)
 {

@@ -112,6 +112,7 @@ static int longshore_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 
 free_irq:
 	free_irq(pci_irq_vector(pdev, nic->event_vector), nic);
+	cancel_work_sync(&nic->reset_task);
 free_queues:
 	longshore_free_queues(nic);
 free_vectors:
@@ -132,6 +133,12 @@ static void longshore_remove(struct pci_dev *pdev)
 	longshore_free_queues(nic);
 	pci_free_irq_vectors(pdev);
 	free_netdev(netdev);
+}
+
+/* The next kernel's memory is not for this one's packets. */
+static void longshore_shutdown(struct pci_dev *pdev)
+{
+	longshore_suspend(netdev_priv(pci_get_drvdata(pdev)));
 }
 
 static void longshore_reset_prepare(struct pci_dev *pdev)
@@ -173,6 +180,7 @@ static struct pci_driver longshore_driver = {
 	.id_table = longshore_ids,
 	.probe = longshore_probe,
 	.remove = longshore_remove,
+	.shutdown = longshore_shutdown,
 	.err_handler = &longshore_error_handlers,
 	.driver.pm = pm_sleep_ptr(&longshore_pm_ops),
 };

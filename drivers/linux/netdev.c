@@ -129,6 +129,8 @@ static void longshore_close_queues(struct longshore_nic *nic)
 		longshore_tx_close(&nic->queues[index]);
 		longshore_rx_close(&nic->queues[index]);
 	}
+	/* Commands that the device has not taken may hold keys. */
+	memzero_explicit(nic->block, nic->block_bytes);
 	dma_free_coherent(&nic->pdev->dev, nic->block_bytes, nic->block, nic->block_dma);
 	nic->block = NULL;
 }
@@ -171,10 +173,15 @@ static int longshore_open_queues(struct longshore_nic *nic)
 /* Commands are posted under the lock of their transmit queue, and only while the device works. */
 static void longshore_mark_up(struct longshore_nic *nic, bool up)
 {
+	struct netdev_queue *commands = longshore_txq(&nic->queues[0]);
+
 	netif_tx_lock_bh(nic->netdev);
+	/* The lock above keeps packets out, but not who takes the lock of a queue itself. */
+	__netif_tx_lock(commands, smp_processor_id());
 	if (up)
 		WRITE_ONCE(nic->epoch, nic->epoch + 1);
-	nic->up = up;
+	WRITE_ONCE(nic->up, up);
+	__netif_tx_unlock(commands);
 	netif_tx_unlock_bh(nic->netdev);
 }
 
@@ -224,10 +231,11 @@ static int longshore_stop(struct net_device *netdev)
 	if (!nic->block)
 		return 0;
 	netif_carrier_off(netdev);
-	netif_tx_disable(netdev);
 	longshore_mark_up(nic, false);
 	for (index = 0; index < nic->queue_count; index++)
 		napi_disable(&nic->queues[index].napi);
+	/* NAPI, which wakes queues, does not run any more. */
+	netif_tx_disable(netdev);
 	longshore_hw_reset(nic);
 	longshore_free_irqs(nic);
 	longshore_close_queues(nic);
@@ -241,7 +249,7 @@ void longshore_reset_task(struct work_struct *work)
 	int error;
 
 	rtnl_lock();
-	if (netif_running(nic->netdev)) {
+	if (netif_running(nic->netdev) && netif_device_present(nic->netdev)) {
 		nic->resets++;
 		longshore_stop(nic->netdev);
 		error = longshore_open(nic->netdev);
@@ -271,8 +279,9 @@ int longshore_resume(struct longshore_nic *nic)
 	int error = 0;
 
 	rtnl_lock();
-	if (netif_running(nic->netdev))
+	if (netif_running(nic->netdev) && !nic->block)
 		error = longshore_open(nic->netdev);
+	/* Without rings, packets are dropped until the function is set up anew. */
 	netif_device_attach(nic->netdev);
 	rtnl_unlock();
 	return error;

@@ -7,11 +7,17 @@
 #include <linux/interrupt.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
+#include <linux/refcount.h>
 #include <linux/u64_stats_sync.h>
 #include <linux/xarray.h>
 #include <net/page_pool/types.h>
 
 #include "hw.h"
+
+/* Rings are little endian, and their indices of 64 bits are read and written at once. */
+#if defined(__BIG_ENDIAN) || !defined(CONFIG_64BIT)
+#error "longshore needs a little-endian processor of 64 bits"
+#endif
 
 #define LONGSHORE_NAME		"longshore"
 
@@ -72,10 +78,12 @@ struct longshore_tx_part {
  * struct longshore_tx_wait - who waits for a command
  * @done: the device has carried it out, or not
  * @error: why it has not
+ * @users: who waits, and the ring
  */
 struct longshore_tx_wait {
 	struct completion done;
 	int error;
+	refcount_t users;
 };
 
 /**
@@ -244,11 +252,19 @@ static inline u64 longshore_index(const struct longshore_ring *ring, u32 which)
 	return index;
 }
 
-/* Shows the other side our index, and what was written before. */
+/* Shows the other side our index, and what was written before; slots that it gets were read. */
 static inline void longshore_publish(struct longshore_ring *ring, u32 which)
 {
-	dma_wmb();
+	if (which == LONGSHORE_RING_HEAD)
+		dma_mb();
+	else
+		dma_wmb();
 	WRITE_ONCE(*(u64 *)(ring->at + which), ring->ours);
+}
+
+static inline struct netdev_queue *longshore_txq(const struct longshore_queue *queue)
+{
+	return netdev_get_tx_queue(queue->nic->netdev, queue->index);
 }
 
 static inline void *longshore_slot(const struct longshore_ring *ring, u64 index)

@@ -4,7 +4,9 @@
 #include <linux/etherdevice.h>
 #include <linux/tcp.h>
 #include <net/gro.h>
+#include <net/ip6_checksum.h>
 #include <net/page_pool/helpers.h>
+#include <net/tcp.h>
 
 #include "nic.h"
 
@@ -43,6 +45,9 @@ static bool longshore_refill(struct longshore_queue *queue, struct longshore_fil
 				break;
 			}
 			buffer->dma = page_pool_get_dma_addr(buffer->page);
+		} else {
+			dma_sync_single_for_device(&queue->nic->pdev->dev, buffer->dma,
+						   longshore_buffer_bytes(fill), DMA_FROM_DEVICE);
 		}
 		fill->free_count--;
 		longshore_give(queue, fill, buffer);
@@ -98,14 +103,49 @@ static struct sk_buff *longshore_build(struct longshore_queue *queue, struct lon
 	return skb;
 }
 
-/* A packet that the device has coalesced stands for several, whose sizes it does not tell. */
+/* Finds the TCP header in the linear part, and the checksum of the pseudo-header for it. */
+static bool longshore_find_tcp(struct sk_buff *skb, __sum16 *check)
+{
+	u32 len = sizeof(struct iphdr);
+
+	skb_reset_network_header(skb);
+	if (skb->protocol == htons(ETH_P_IPV6)) {
+		const struct ipv6hdr *ipv6 = ipv6_hdr(skb);
+
+		len = sizeof(*ipv6);
+		if (skb_headlen(skb) < len + sizeof(struct tcphdr) || ipv6->nexthdr != IPPROTO_TCP)
+			return false;
+		*check = ~tcp_v6_check(skb->len - len, &ipv6->saddr, &ipv6->daddr, 0);
+	} else {
+		const struct iphdr *ip = ip_hdr(skb);
+
+		if (skb->protocol != htons(ETH_P_IP) || skb_headlen(skb) < len)
+			return false;
+		len = ip_hdrlen(skb);
+		if (skb_headlen(skb) < len + sizeof(struct tcphdr) || ip->protocol != IPPROTO_TCP)
+			return false;
+		*check = ~tcp_v4_check(skb->len - len, ip->saddr, ip->daddr, 0);
+	}
+	skb_set_transport_header(skb, len);
+	return true;
+}
+
+/*
+ * A packet that the device has coalesced stands for several, whose sizes it does not tell. Who
+ * forwards it has it cut again, so that its checksum is one that is yet to be made.
+ */
 static void longshore_coalesced(struct sk_buff *skb, const struct longshore_packet *packet)
 {
 	struct skb_shared_info *shared = skb_shinfo(skb);
+	__sum16 check;
 
+	if (unlikely(!longshore_find_tcp(skb, &check)))
+		return;
 	shared->gso_size = DIV_ROUND_UP(packet->payload_len, packet->segments);
-	shared->gso_segs = packet->segments;
 	shared->gso_type = skb->protocol == htons(ETH_P_IPV6) ? SKB_GSO_TCPV6 : SKB_GSO_TCPV4;
+	tcp_hdr(skb)->check = check;
+	NAPI_GRO_CB(skb)->count = packet->segments;
+	tcp_gro_complete(skb);
 }
 
 static void longshore_count_packet(struct longshore_queue *queue,
@@ -174,7 +214,7 @@ static void longshore_receive(struct longshore_queue *queue, const struct longsh
 		skb->ip_summed = CHECKSUM_UNNECESSARY;
 	if (netdev->features & NETIF_F_RXHASH && packet->header_len)
 		skb_set_hash(skb, packet->hash, PKT_HASH_TYPE_L4);
-	if (packet->segments > 1)
+	if (packet->segments > 1 && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
 		longshore_coalesced(skb, packet);
 	longshore_mark_decrypted(queue, skb, packet);
 	napi_gro_receive(&queue->napi, skb);

@@ -107,7 +107,10 @@ struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff
 			break;
 		case LONGSHORE_TLS_PLAIN:
 			longshore_count(&stats->sync, &stats->tls_skip_no_sync_data);
-			return skb;
+			if (likely(!skb_is_decrypted(skb)))
+				return skb;
+			/* It goes on behind where the first record begins. */
+			fallthrough;
 		case LONGSHORE_TLS_NO_RECORD:
 			longshore_count(&stats->sync, &stats->tls_drop_no_sync_data);
 			dev_kfree_skb_any(skb);

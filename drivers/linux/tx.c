@@ -13,6 +13,8 @@
 
 /* A packet of the largest number of slices fits. */
 #define LONGSHORE_TX_ROOM	(2 * LONGSHORE_TX_SLOTS)
+/* How long the device may take for a command. */
+#define LONGSHORE_PATIENCE	(10 * HZ)
 
 static u32 longshore_tx_room(const struct longshore_queue *queue)
 {
@@ -20,11 +22,6 @@ static u32 longshore_tx_room(const struct longshore_queue *queue)
 
 	/* What NAPI has not cleaned up is not free, though the device has done with it. */
 	return ring->mask + 1 - (u32)(ring->ours - smp_load_acquire(&queue->tx_done));
-}
-
-static struct netdev_queue *longshore_txq(const struct longshore_queue *queue)
-{
-	return netdev_get_tx_queue(queue->nic->netdev, queue->index);
 }
 
 /* ---- what the device can do for a packet ---- */
@@ -80,6 +77,13 @@ static void longshore_tx_publish(struct longshore_queue *queue)
 	}
 }
 
+/* One of the two that know of it, the caller and the ring, does so no longer. */
+static void longshore_put_wait(struct longshore_tx_wait *wait)
+{
+	if (refcount_dec_and_test(&wait->users))
+		kfree(wait);
+}
+
 /* Puts a command of one slot on the ring. Who waits for it is told when it is done. */
 static int longshore_put_command(struct longshore_nic *nic, const void *slot, size_t bytes,
 				 struct longshore_tx_wait *wait, u32 *epoch)
@@ -99,6 +103,8 @@ static int longshore_put_command(struct longshore_nic *nic, const void *slot, si
 		buffer = longshore_next(queue);
 		buffer->slots = 1;
 		buffer->wait = wait;
+		if (wait)
+			refcount_inc(&wait->users);
 		memcpy(longshore_slot(&queue->send, queue->send.ours++), slot, bytes);
 		longshore_tx_publish(queue);
 	}
@@ -113,19 +119,29 @@ static int longshore_put_command(struct longshore_nic *nic, const void *slot, si
  * @bytes: its bytes
  * @epoch: which rings it was put on
  *
+ * A device that does not answer is set up anew. That needs the RTNL lock, whose owner may wait
+ * for a lock that our caller holds: so this does not wait for it.
+ *
  * Return: 0, or a negative error when the device refused it or is not there.
  */
 int longshore_command(struct longshore_nic *nic, const void *slot, size_t bytes, u32 *epoch)
 {
-	struct longshore_tx_wait wait = {};
+	struct longshore_tx_wait *wait = kzalloc(sizeof(*wait), GFP_KERNEL);
 	int error;
 
-	init_completion(&wait.done);
-	error = longshore_put_command(nic, slot, bytes, &wait, epoch);
-	if (error)
-		return error;
-	wait_for_completion(&wait.done);
-	return wait.error;
+	if (!wait)
+		return -ENOMEM;
+	init_completion(&wait->done);
+	refcount_set(&wait->users, 1);
+	error = longshore_put_command(nic, slot, bytes, wait, epoch);
+	if (!error && !wait_for_completion_timeout(&wait->done, LONGSHORE_PATIENCE)) {
+		longshore_reset(nic);
+		error = -ETIMEDOUT;
+	} else if (!error) {
+		error = wait->error;
+	}
+	longshore_put_wait(wait);
+	return error;
 }
 
 /* The same for who may not sleep, and is not told what becomes of it. */
@@ -179,6 +195,12 @@ netdev_tx_t longshore_start_xmit(struct sk_buff *skb, struct net_device *netdev)
 	struct netdev_queue *txq = longshore_txq(queue);
 	u32 context = LONGSHORE_NO_CONTEXT, bytes = 0;
 
+	/* There are no rings, or not for long. */
+	if (unlikely(!nic->up)) {
+		dev_kfree_skb_any(skb);
+		longshore_count(&queue->tx_stats.sync, &queue->tx_stats.dropped);
+		return NETDEV_TX_OK;
+	}
 	/* The queue is stopped before it comes to this. */
 	if (unlikely(longshore_tx_room(queue) < LONGSHORE_TX_SLOTS)) {
 		netif_tx_stop_queue(txq);
@@ -212,8 +234,10 @@ static void longshore_tx_free(struct device *dev, struct longshore_tx_buffer *bu
 	longshore_unmap(dev, buffer);
 	if (buffer->skb)
 		napi_consume_skb(buffer->skb, budget);
-	if (buffer->wait)
+	if (buffer->wait) {
 		complete(&buffer->wait->done);
+		longshore_put_wait(buffer->wait);
+	}
 	buffer->slots = 0;
 }
 
