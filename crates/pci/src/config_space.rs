@@ -16,6 +16,9 @@ const PENDING: u32 = 0x800;
 /// A BAR of 64 bits, memory that is not prefetchable.
 const MEMORY_64: u32 = 0b100;
 
+/// Command, and in it Bus Master Enable.
+const COMMAND: usize = 0x04;
+const BUS_MASTER: u8 = 1 << 2;
 /// Where the capabilities are.
 const EXPRESS: usize = 0x40;
 const MSIX: usize = 0x80;
@@ -54,7 +57,7 @@ impl ConfigSpace {
         self.put(0x00, &VENDOR.to_le_bytes(), &[]);
         self.put(0x02, &DEVICE.to_le_bytes(), &[]);
         // Memory space, bus master, parity, SERR, no INTx.
-        self.put(0x04, &[0, 0], &[0x46, 0x05]);
+        self.put(COMMAND, &[0, 0], &[0x46, 0x05]);
         // It has capabilities.
         self.put(0x06, &[0x10, 0], &[]);
         self.put(0x09, &CLASS, &[]);
@@ -124,6 +127,11 @@ impl ConfigSpace {
             }
         }
         u16::from_le_bytes(control) & FLR != 0
+    }
+
+    /// Whether the system lets the function reach memory (PCI Local Bus 3.0 §6.2.2, bit 2 of Command).
+    pub fn is_bus_master(&self) -> bool {
+        self.bytes[COMMAND] & BUS_MASTER != 0
     }
 
     /// As after power-on.

@@ -93,6 +93,11 @@ impl Device {
     }
 
     fn enable(&mut self) -> Result<(), Gone> {
+        if !self.config.is_bus_master() {
+            self.registers
+                .refused(rings::Refusal::BadMemory.code() as u8);
+            return Ok(());
+        }
         let Some((config, rings)) = self.registers.wanted() else {
             self.registers.refused(BAD_SIZES);
             return Ok(());
@@ -106,7 +111,8 @@ impl Device {
             }
         };
         let bells = std::mem::take(&mut attached.bells);
-        match Bells::start(bells, Arc::clone(&self.vectors)) {
+        let events = self.registers.queues();
+        match Bells::start(bells, Arc::clone(&self.vectors), events) {
             Ok(bells) => {
                 (self.function, self.bells) = (Some(attached), Some(bells));
                 self.registers.enabled();
@@ -128,11 +134,29 @@ impl Device {
 
     /// The NIC touches nothing of the function afterwards.
     fn detach(&mut self) -> Result<(), Gone> {
+        self.bells.iter().for_each(Bells::expect_end);
         if self.function.take().is_some() {
             self.line.remove()?;
         }
         self.bells = None;
         Ok(())
+    }
+
+    /// Takes note of a function that has gone by itself: its interrupts' end has told the driver.
+    fn notice(&mut self) {
+        if self.bells.as_ref().is_some_and(Bells::have_ended) {
+            self.bells = None;
+            let done = self.detach();
+            self.registers.failed();
+            self.check(done);
+        }
+    }
+
+    /// Without Bus Master Enable the function reaches no memory, and has no interrupt to say so.
+    fn lose_bus(&mut self) {
+        let done = self.detach();
+        self.registers.failed();
+        self.check(done);
     }
 
     /// As after power-on, but for the memory that is mapped, and the eventfds.
@@ -148,6 +172,7 @@ impl Device {
 impl ServerBackend for Device {
     fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
         check_access(offset, data)?;
+        self.notice();
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, data),
             VFIO_PCI_BAR0_REGION_INDEX => self.registers.read(offset, data),
@@ -163,11 +188,14 @@ impl ServerBackend for Device {
 
     fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         check_access(offset, data)?;
+        self.notice();
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
                 let resets = self.config.write(offset, data);
                 if resets {
                     self.restart();
+                } else if self.function.is_some() && !self.config.is_bus_master() {
+                    self.lose_bus();
                 }
             }
             VFIO_PCI_BAR0_REGION_INDEX => {

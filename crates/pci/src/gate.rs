@@ -62,7 +62,10 @@ fn listen(listener: &OwnedFd, channel: &OwnedFd) {
                 tracing::debug!("a VMM's connection is closed: {why}");
                 std::thread::sleep(PAUSE);
             }
-            Err(_) => tracing::warn!("a VMM sent what is no vfio-user message"),
+            Err(_) => {
+                tracing::warn!("a VMM sent what is no vfio-user message");
+                std::thread::sleep(PAUSE);
+            }
         }
     }
 }

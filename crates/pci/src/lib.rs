@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   VMM                         gate: a thread for each socket                      NIC ([`rings::Server`])
-//!   DMA_MAP + file ───────────▶ local files ─────── Map ──────────────────────────▶ maps them
+//!   DMA_MAP + file ───────────▶ those of tmpfs ──── Map ──────────────────────────▶ maps them
 //!   writes CONTROL.ENABLE ────▶ Registers ───────── Rings, Features, SetUp ───────▶ a function on the switch
 //!   writes DOORBELL ──────────▶ ─────────────────── an eventfd ───────────────────▶ looks at the rings
 //!   MSI-X's eventfd ◀────────── a thread ◀───────── a socket for each queue ─────── rings

@@ -65,9 +65,18 @@ pub(crate) fn keeps(file: BorrowedFd<'_>, end: u64) -> bool {
 
 /// Whether a file that another process has opened is one whose pages this machine has.
 pub(crate) fn is_local_file(file: BorrowedFd<'_>) -> bool {
-    let is_regular = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_file();
-    rustix::fs::fstat(file).is_ok_and(is_regular)
+    is_regular(file)
         && rustix::fs::fstatfs(file).is_ok_and(|system| LOCAL.contains(&(system.f_type as u32)))
+}
+
+/// Whether a file that a VMM has passed may be memory of its machine: one of tmpfs, a memfd is one too. The first store to a page of a disk's
+/// file waits for its file system, and for the disk when much is to be written.
+pub(crate) fn is_guest_memory(file: BorrowedFd<'_>) -> bool {
+    is_regular(file) && rustix::fs::fstatfs(file).is_ok_and(|system| system.f_type as u32 == TMPFS)
+}
+
+fn is_regular(file: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file())
 }
 
 /// Maps the rings of a function, out of a memfd that [keeps] so many bytes.

@@ -16,6 +16,7 @@ mod guest;
 mod host;
 mod limits;
 mod mailbox;
+mod pace;
 mod regions;
 
 use std::io;
@@ -93,6 +94,7 @@ impl Server {
                 mac,
                 limits,
                 data_thread,
+                pace: Arc::default(),
             },
             threads: Threads::default(),
             has_guests: false,

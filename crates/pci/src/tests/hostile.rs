@@ -4,7 +4,14 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::fs::ftruncate;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{OFlags, fcntl_setfl, ftruncate};
+use rustix::io::write;
+use rustix::pipe::{PipeFlags, pipe_with};
+use vfio_bindings::bindings::vfio::{
+    VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE,
+    VFIO_PCI_MSIX_IRQ_INDEX,
+};
 use wire::ethernet::MacAddr;
 
 use super::rig::*;
@@ -158,5 +165,33 @@ fn what_is_no_message_closes_the_connection_only() {
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let _ = stream.read_to_end(&mut Vec::new());
     }
+    assert_works(&process);
+}
+
+#[test]
+fn a_vector_that_nobody_can_write_to_keeps_nobody_waiting() {
+    let process = Process::start(&[A, B]);
+    let mut guest = Guest::enabled(&process, 0);
+    // One that is full and made to wait, and a pipe that is full.
+    let full = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    write(&full, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    let (_reader, pipe) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+    while write(&pipe, &[0; 4096]).is_ok() {}
+    fcntl_setfl(&pipe, OFlags::empty()).unwrap();
+    let files = [full.as_raw_fd(), pipe.as_raw_fd(), full.as_raw_fd()];
+    let flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
+    let set = guest
+        .client
+        .set_irqs(VFIO_PCI_MSIX_IRQ_INDEX, flags, 0, 3, &files);
+    set.unwrap();
+    let flags = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_TRIGGER;
+    let raised = guest
+        .client
+        .set_irqs(VFIO_PCI_MSIX_IRQ_INDEX, flags, 0, 3, &[]);
+    raised.unwrap();
+    guest.sleep();
+    guest.send_from(A, B, 0x1000, 64);
+    assert_ne!(guest.receive()[0], 1, "nothing is there");
+    drop(guest);
     assert_works(&process);
 }

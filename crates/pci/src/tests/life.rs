@@ -1,4 +1,5 @@
 use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 use wire::ethernet::MacAddr;
 
@@ -177,4 +178,50 @@ fn a_vmm_that_goes_takes_its_function_with_it() {
         let guest = Guest::enabled(&process, 0);
         drop(guest);
     }
+}
+
+#[test]
+fn a_function_that_may_reach_no_memory_is_none() {
+    let process = Process::start(&[A, B]);
+    let mut sender = Guest::enabled(&process, 0);
+    let mut receiver = Guest::enabled(&process, 1);
+    receiver.set_bus_master(false);
+    assert_eq!(receiver.read32(STATUS), LINK | FAILED);
+    assert_eq!(receiver.read32(EVENTS), 2);
+    sender.send(A, B, PAYLOAD);
+    sender.wait_until_sent();
+    assert!(receiver.take().is_empty());
+    receiver.poke(RAM, &[0; BLOCK as usize]);
+    assert_eq!(receiver.enable() >> 8, 5, "it is still not let");
+    receiver.set_bus_master(true);
+    assert_eq!(receiver.enable(), READY | LINK);
+}
+
+#[test]
+fn a_driver_hears_of_a_function_that_went_with_other_memory_of_its_range() {
+    let process = Process::start(&[A]);
+    let mut guest = Guest::enabled(&process, 0);
+    // The range has the rings, these addresses of it have none.
+    guest
+        .client
+        .dma_unmap(RAM + RAM_BYTES - 4096, 4096)
+        .unwrap();
+    assert_eq!(guest.read32(STATUS), LINK | FAILED);
+    assert_eq!(guest.read32(EVENTS), 2);
+    guest.interrupted(QUEUES);
+}
+
+#[test]
+fn functions_that_a_guest_begins_one_after_the_other_wait_for_their_turn() {
+    let process = Process::start(&[A]);
+    let mut guest = Guest::new(&process, 0);
+    guest.set_sizes();
+    let since = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(guest.enable(), READY | LINK);
+        guest.write32(CONTROL, 0);
+        guest.poke(RAM, &[0; BLOCK as usize]);
+    }
+    let least = Duration::from_millis(500);
+    assert!(since.elapsed() >= least, "{:?}", since.elapsed());
 }

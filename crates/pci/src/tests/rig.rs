@@ -169,7 +169,14 @@ impl Guest {
         guest
     }
 
+    /// Lets the function reach memory, or not.
+    pub(super) fn set_bus_master(&mut self, is_set: bool) {
+        let command = [if is_set { 6 } else { 2 }, 0];
+        self.client.region_write(7, 4, &command).expect("answer");
+    }
+
     pub(super) fn set_sizes(&mut self) {
+        self.set_bus_master(true);
         let config = FunctionConfig::new(MacAddr::ZERO);
         let sizes = [
             1,

@@ -15,7 +15,7 @@ use rustix::net::{
 use wire::ethernet::MacAddr;
 
 use super::GuestRequest;
-use crate::memory::is_local_file;
+use crate::memory::is_guest_memory;
 use crate::message::{Answer, Identity, Refusal, Request};
 use crate::share::exchange;
 
@@ -118,9 +118,9 @@ impl Line {
     /// Adds memory, which is part of `file`.
     ///
     /// # Errors
-    /// When the NIC has gone. A refusal is in the result: other files than local ones, too much memory, and what is mapped at the addresses already.
+    /// When the NIC has gone. A refusal is in the result: other files than those of tmpfs, too much memory, and what is mapped at the addresses already.
     pub fn map(&self, memory: Memory, file: BorrowedFd<'_>) -> Result<Result<(), Refusal>, Gone> {
-        if !is_local_file(file) {
+        if !is_guest_memory(file) {
             return Ok(Err(Refusal::BadFile));
         }
         self.done(GuestRequest::Map(memory), Some(file))

@@ -30,12 +30,12 @@ pub(super) fn run(place: &Place, terms: &Terms) {
     place.keep();
     let mut connection = Connection::new(place.socket());
     let mut guest = Guest {
+        function: None,
         terms,
         parts: BTreeMap::new(),
         rings: Vec::new(),
         features: Features::NONE,
         identity: None,
-        function: None,
     };
     if let Err(why) = guest.serve(&mut connection) {
         tracing::debug!("the guest at {} is gone: {why}", terms.path.display());
@@ -44,6 +44,8 @@ pub(super) fn run(place: &Place, terms: &Terms) {
 
 /// A virtual machine.
 struct Guest<'a> {
+    /// Dropped first: the memory is in use.
+    function: Option<Function<'a>>,
     terms: &'a Terms,
     /// Its memory, by address.
     parts: BTreeMap<u64, Arc<Region>>,
@@ -51,8 +53,6 @@ struct Guest<'a> {
     rings: Vec<u64>,
     features: Features,
     identity: Option<Identity>,
-    /// Dropped first: the memory is in use.
-    function: Option<Function<'a>>,
 }
 
 /// Its function. When it goes, the data thread lets go of it first; the fields are the last references then.
@@ -211,6 +211,8 @@ impl<'a> Guest<'a> {
             bells: ours,
             replies: sender,
         };
+        // Here it waits, on the machine's own thread.
+        std::thread::sleep(self.terms.pace.take(Instant::now()));
         match function.ask(Message::Attach(Box::new(offer))) {
             Ok(Reply::Attached { mtu }) => {
                 function.is_attached = true;
@@ -252,7 +254,7 @@ impl<'a> Guest<'a> {
         }
         self.check_room(&memory)?;
         let file = file.ok_or(Refusal::BadFile)?;
-        if !memory::is_local_file(file.as_fd()) {
+        if !memory::is_guest_memory(file.as_fd()) {
             return Err(Refusal::BadFile);
         }
         let region = memory::map_guest(file.as_fd(), memory.offset, len, memory.writable);
@@ -306,6 +308,10 @@ impl<'a> Guest<'a> {
         while gone.values().any(is_held) && since.elapsed() < PATIENCE {
             self.terms.data_thread.wake();
             std::thread::sleep(PAUSE);
+        }
+        if gone.values().any(is_held) {
+            // The function goes instead: the data thread has nothing of it afterwards.
+            self.function = None;
         }
     }
 }

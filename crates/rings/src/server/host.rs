@@ -16,6 +16,7 @@ use wire::ethernet::MacAddr;
 
 use super::limits::Limits;
 use super::mailbox::{Closed, Message, Offer, Reply, Sender};
+use super::pace::Pace;
 use super::regions::Shown;
 use crate::connection::{Connection, Ended, Framed};
 use crate::memory;
@@ -38,6 +39,8 @@ pub(super) struct Terms {
     pub(super) mac: MacAddr,
     pub(super) limits: Limits,
     pub(super) data_thread: Sender,
+    /// Of virtual machines.
+    pub(super) pace: Arc<Pace>,
 }
 
 /// Serves a connection to its end.

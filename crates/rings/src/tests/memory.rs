@@ -39,6 +39,25 @@ fn regular_files_of_this_machine_are_files() {
     std::fs::remove_file(path).unwrap();
 }
 
+#[test]
+fn memory_of_a_machine_is_no_file_of_a_disk() {
+    assert!(memory::is_guest_memory(
+        memfd(4096, SealFlags::empty()).as_fd()
+    ));
+    for path in ["/dev/zero", "/dev/shm", "/proc/self/maps", "/sys/kernel/mm"] {
+        if let Ok(file) = File::open(path) {
+            assert!(!memory::is_guest_memory(file.as_fd()), "{path}");
+        }
+    }
+    let source = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+    let system = rustix::fs::fstatfs(&source).unwrap().f_type as u64;
+    assert_eq!(
+        memory::is_guest_memory(source.as_fd()),
+        system == 0x0102_1994,
+        "unless the sources are in memory"
+    );
+}
+
 /// Two mappings of one memfd are one memory: what one side writes the other reads.
 #[test]
 fn two_mappings_are_one_memory() {
