@@ -50,6 +50,10 @@ pub struct Options {
     /// tap:NAME[,ip=CIDR]... is Linux, through TAP interface NAME, as in tap:ls0,ip=10.9.0.1/24.
     /// rings:SOCKET[,mac=ADDRESS] is a longshore program that is started with --nic SOCKET.
     /// vfio-user:SOCKET[,mac=ADDRESS][,queues=N] is a virtual machine, which gets a PCI device.
+    #[allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "brackets are those of options"
+    )]
     #[arg(
         long = "host",
         value_name = "HOST",
