@@ -62,7 +62,7 @@ get() { "$LONGSHORE" get --nic "$client" --ip 10.77.0.4/24 --ca "$scratch/ca.pem
 # ---- what can't be ------------------------------------------------------------------------------------------
 one_file=(--ip "$ours4/24" --root "$scratch/root" --plain)
 refused 'no such socket' "$files does not exist; start the NIC" "$LONGSHORE" serve --nic "$files" "${one_file[@]}"
-refused 'two hosts of one address' 'give each rings:SOCKET a mac=' "$LONGSHORE" nic --host "rings:$files,mac=02:00:00:00:00:01" \
+refused 'two hosts of one address' 'give each --host a mac=' "$LONGSHORE" nic --host "rings:$files,mac=02:00:00:00:00:01" \
     --host "rings:$client,mac=02:00:00:00:00:01" --wire mem --control "$scratch/other" --state "$scratch/other-state"
 touch "$scratch/plain-file"
 refused 'a file where the socket is to be' 'is not a socket' "$LONGSHORE" nic --host "rings:$scratch/plain-file" --wire mem \

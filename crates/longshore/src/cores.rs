@@ -84,7 +84,7 @@ impl FromStr for Cores {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let [first, last] = [first, last].map(|it| it.parse::<usize>().map_err(|_| wrong()));
             let (first, last) = (first?, last?);
-            if last >= CpuSet::MAX_CPU {
+            if first > last || last >= CpuSet::MAX_CPU {
                 return Err(wrong());
             }
             list.extend(first..=last);
@@ -112,7 +112,9 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(cores), "{text}");
         }
-        for text in ["", "0", "257", "a", "1,1", "0-2,1", "3-2", "-1", "0,99999"] {
+        for text in [
+            "", "0", "257", "a", "1,1", "0-2,1", "3-2", "5-2,0", "-1", "0,99999",
+        ] {
             assert!(text.parse::<Cores>().is_err(), "{text}");
         }
     }

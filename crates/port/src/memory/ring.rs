@@ -17,9 +17,9 @@ use crate::meta::Meta;
 pub(crate) fn ring(capacity: usize, max_frame: usize) -> (Producer, Consumer) {
     let largest_record = record_len(max_frame);
     let capacity = capacity.max(4 * largest_record).next_power_of_two();
-    let lines = (0..capacity / LINE)
-        .map(|_| Line(UnsafeCell::new([0; LINE])))
-        .collect();
+    let lines = Box::<[Line]>::new_zeroed_slice(capacity / LINE);
+    // SAFETY: zeros are bytes. The system has pages for those that are used only.
+    let lines = unsafe { lines.assume_init() };
     let shared = Arc::new(Shared {
         lines,
         tail: Position::default(),

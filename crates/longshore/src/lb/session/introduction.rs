@@ -11,7 +11,7 @@ use crate::lb::proxy_protocol::{self, Parsed};
 impl Session {
     /// Whom the client speaks for, by the PROXY protocol.
     pub(super) fn read_introduction(&mut self, sh: &mut Shared<'_>) -> Step {
-        if !sh.frontend.accept_proxy {
+        if !self.awaits_proxy_header {
             return self.secure(sh);
         }
         let bytes = self.client.inbox.bytes();

@@ -152,6 +152,8 @@ pub struct Session {
     /// It was sent a response of a backend's.
     was_served: bool,
     splicing: tunnel::Splicing,
+    /// Its frontend wanted a PROXY header when it came.
+    awaits_proxy_header: bool,
     /// When lingering ends whatever the client does.
     lingers_until: Instant,
 }
@@ -195,6 +197,7 @@ impl Session {
             exchange: Exchange::default(),
             was_served: false,
             splicing: tunnel::Splicing::default(),
+            awaits_proxy_header: sh.frontend.accept_proxy,
             lingers_until: sh.now,
         };
         if sh.tls.is_none() {

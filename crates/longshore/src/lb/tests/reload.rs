@@ -390,3 +390,16 @@ fn a_server_that_comes_back_when_it_has_left_is_a_new_one() {
     assert_eq!(who_answers(&mut rig, 2), [8081, 8082]);
     assert_eq!(server(&rig, 8082).counters.requests, 1);
 }
+
+#[test]
+fn who_came_when_a_header_was_wanted_gives_it_whatever_is_wanted_now() {
+    let with = |accepts: bool| config(&format!("accept-proxy = {accepts}"), "", &[8081]);
+    let mut rig = Rig::new(&with(true), &SERVERS);
+    let client = rig.client(80, "PROXY TCP4 192.0.2.1 ");
+    rig.run_for(Duration::from_millis(100));
+    assert!(rig.reload(&with(false)).is_empty());
+    let rest = format!("10.0.0.1 4000 80\r\n{GET}");
+    rig.clients[client].out.extend_from_slice(rest.as_bytes());
+    assert_eq!(rig.answers(client, 1)[0].status, 200);
+    assert_eq!(who_answers(&mut rig, 1), [8081]);
+}
