@@ -7,7 +7,9 @@
 //! `head` and `tail` count bytes and never wrap in practice; a position modulo the capacity is a place in the
 //! ring. The bytes in `head..tail` are the consumer's, all others the producer's.
 
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::cell::UnsafeCell;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
@@ -17,11 +19,8 @@ use crate::meta::Meta;
 pub(crate) fn ring(capacity: usize, max_frame: usize) -> (Producer, Consumer) {
     let largest_record = record_len(max_frame);
     let capacity = capacity.max(4 * largest_record).next_power_of_two();
-    let lines = Box::<[Line]>::new_zeroed_slice(capacity / LINE);
-    // SAFETY: zeros are bytes. The system has pages for those that are used only.
-    let lines = unsafe { lines.assume_init() };
     let shared = Arc::new(Shared {
-        lines,
+        lines: zeroed(capacity / LINE),
         tail: Position::default(),
         head: Position::default(),
         closed: AtomicBool::new(false),
@@ -380,6 +379,20 @@ impl Header {
 struct Line(
     #[expect(dead_code, reason = "read and written through pointers")] UnsafeCell<[u8; LINE]>,
 );
+
+/// So many lines, of which the system has pages for those that are used only.
+fn zeroed(lines: usize) -> Box<[Line]> {
+    let layout = Layout::array::<Line>(lines).expect("it fits in memory");
+    assert!(layout.size() > 0, "a ring has room for frames");
+    // SAFETY: the size is not 0.
+    let memory = unsafe { alloc_zeroed(layout) };
+    if memory.is_null() {
+        handle_alloc_error(layout);
+    }
+    let lines = ptr::slice_from_raw_parts_mut(memory.cast::<Line>(), lines);
+    // SAFETY: it was allocated by the layout of such a slice, and zeros are bytes.
+    unsafe { Box::from_raw(lines) }
+}
 
 /// Bytes of a cache line, to which records are aligned.
 const LINE: usize = 64;
