@@ -123,7 +123,7 @@ pub struct AccessLog {
     lost: u64,
 }
 
-/// A file to which whole lines are written, whoever writes them.
+/// A file to which several threads write whole lines.
 #[derive(Debug)]
 struct Whole {
     file: File,

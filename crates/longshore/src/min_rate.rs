@@ -39,7 +39,7 @@ pub struct Progress {
     pub taken: u64,
     /// Bytes that it has not.
     pub waiting: u64,
-    /// There is more for it, nobody here knows how much.
+    /// The sender has more for it than is counted here.
     pub is_blocked: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The function's configuration space (PCI Local Bus 3.0 §6.1, PCI Express Base 5.0 §7.5), without the VMM's parts.
 
-/// Vendor that the function names, `ls`. The PCI-SIG has given this number to nobody, and not to us.
+/// Vendor ID of the function, `ls` in ASCII. The PCI-SIG has not assigned it.
 const VENDOR: u16 = 0x6c73;
 /// Device that it names.
 const DEVICE: u16 = 1;
@@ -76,7 +76,7 @@ impl ConfigSpace {
         self.put(at + 4, &[0; 4], &[0xff; 4]);
     }
 
-    /// A PCI Express endpoint that can be reset by itself, on a link of 2.5 GT/s and one lane, for whoever asks.
+    /// A PCI Express endpoint with function level reset, on a link of 2.5 GT/s and one lane.
     fn express(&mut self) {
         self.put(EXPRESS, &[0x10, MSIX as u8, 0x02, 0], &[]);
         // Device Capabilities: role-based errors, FLR.

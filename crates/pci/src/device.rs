@@ -212,7 +212,7 @@ impl ServerBackend for Device {
         Ok(())
     }
 
-    /// Memory that the NIC can't have is none to it: descriptors that name it are refused.
+    /// Memory that can't be mapped is left out: the NIC refuses descriptors that name it.
     fn dma_map(
         &mut self,
         flags: DmaMapFlags,

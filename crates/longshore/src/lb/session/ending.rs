@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use host::CloseReason;
-
 use super::{Fate, Session, Shared, Stage, Step};
 use crate::http::Status;
 use crate::lb::config::Mode;
@@ -17,24 +15,14 @@ const MOST_LINGER_TIME: Duration = Duration::from_secs(30);
 
 impl Session {
     /// The client's connection has ended otherwise than by both sides' will.
-    pub(super) fn client_lost(&mut self, reason: &CloseReason, sh: &mut Shared<'_>) -> Fate {
-        let is_between = match self.stage {
-            Stage::Request => self.client.inbox.is_empty(),
-            stage => stage == Stage::Lingering,
-        };
-        match self.stage {
+    pub(super) fn client_lost(&mut self, sh: &mut Shared<'_>) -> Fate {
+        if self.stage == Stage::Securing {
             // The client is told why.
-            Stage::Securing => {
-                sh.counters.handshake_failures += 1;
-                self.end(Step::Over, sh)
-            }
-            // Many end TLS by ending TCP; nothing is lost.
-            _ if is_between && *reason == CloseReason::Truncated => self.end(Step::Over, sh),
-            _ => {
-                sh.counters.client_aborts += 1;
-                self.end(Step::Abort, sh)
-            }
+            sh.counters.handshake_failures += 1;
+            return self.end(Step::Over, sh);
         }
+        sh.counters.client_aborts += 1;
+        self.end(Step::Abort, sh)
     }
 
     /// No server serves this: says so in HTTP, or ends the connection.

@@ -26,8 +26,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use host::{
-    CloseReason, LegProgress, Offload, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack,
-    TlsRole,
+    CloseReason, Offload, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack, TlsRole,
 };
 
 use super::config;
@@ -235,7 +234,7 @@ impl Session {
         self.handle_ready(id);
         if id == self.client.id && *reason != CloseReason::Graceful {
             tracing::debug!(client = %self.endpoints.source, "connection lost: {reason}");
-            return self.client_lost(reason, sh);
+            return self.client_lost(sh);
         }
         if id != self.client.id && self.stage == Stage::Connecting {
             let step = self.server_failed(Failure::Connect(reason.clone()), sh);
@@ -254,11 +253,6 @@ impl Session {
     pub fn handle_splice_refused(&mut self, why: SpliceRefused, sh: &mut Shared<'_>) -> Fate {
         let step = self.splice_refused(why, sh);
         self.go_on(step, sh)
-    }
-
-    /// The NIC has told how far it has relayed to the client and to the server.
-    pub fn handle_splice_progress(&mut self, [client, _]: [LegProgress; 2], sh: &mut Shared<'_>) {
-        self.look_at_spliced(client, sh);
     }
 
     /// The NIC relays no more.

@@ -47,8 +47,8 @@ impl Session {
         }
     }
 
-    /// The NIC has told how much the client takes. A splice whose client is too slow is taken back, and ended then.
-    pub(super) fn look_at_spliced(&mut self, client: LegProgress, sh: &mut Shared<'_>) {
+    /// The NIC has told how far it has relayed to the client and to the server. A splice whose client takes too little is taken back, and ended then.
+    pub fn handle_splice_progress(&mut self, [client, _]: [LegProgress; 2], sh: &mut Shared<'_>) {
         let Stage::Spliced(handle) = self.stage else {
             return;
         };

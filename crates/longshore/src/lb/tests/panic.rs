@@ -22,21 +22,10 @@ fn rig(pool: &str, ports: &[u16], good: &[u16]) -> Rig {
     rig
 }
 
-/// The servers that answer so many requests; 0 for a refusal.
-fn who_answers(rig: &mut Rig, requests: usize) -> Vec<u16> {
-    let answers = (0..requests).map(|_| {
-        let client = rig.client(80, GET);
-        rig.answers(client, 1)[0].port
-    });
-    let mut ports: Vec<_> = answers.collect();
-    ports.sort_unstable();
-    ports
-}
-
 #[test]
 fn requests_go_to_all_servers_while_none_is_up() {
     let mut rig = rig("", &[8081, 8082], &[]);
-    assert_eq!(who_answers(&mut rig, 4), [8081, 8081, 8082, 8082]);
+    assert_eq!(rig.who_answers(4), [8081, 8081, 8082, 8082]);
     let pool = &rig.balancer.pools()[0];
     assert!(pool.is_panicking);
     assert_eq!((pool.counters.panics, pool.counters.panic_requests), (1, 4));
@@ -46,7 +35,7 @@ fn requests_go_to_all_servers_while_none_is_up() {
 #[test]
 fn without_a_threshold_nothing_goes_to_servers_that_are_down() {
     let mut rig = rig("panic-threshold = 0", &[8081, 8082], &[]);
-    assert_eq!(who_answers(&mut rig, 2), [0, 0]);
+    assert_eq!(rig.who_answers(2), [0, 0]);
     let pool = &rig.balancer.pools()[0];
     assert_eq!((pool.counters.panics, pool.counters.no_server), (0, 2));
 }
@@ -56,7 +45,7 @@ fn the_threshold_is_a_share_of_the_servers() {
     for (threshold, wanted) in [(33, [8081, 8081, 8081]), (34, [8081, 8082, 8083])] {
         let pool = format!("panic-threshold = {threshold}");
         let mut rig = rig(&pool, &[8081, 8082, 8083], &[8081]);
-        assert_eq!(who_answers(&mut rig, 3), wanted, "{threshold} %");
+        assert_eq!(rig.who_answers(3), wanted, "{threshold} %");
     }
 }
 
@@ -66,7 +55,7 @@ fn a_server_that_drains_gets_nothing_even_then() {
     let (now, address) = (rig.world.now(), "10.0.0.2:8081".parse().unwrap());
     let balancer = &mut rig.balancer;
     assert!(balancer.drain(now, rig.world.stack(0), "app", address, true));
-    assert_eq!(who_answers(&mut rig, 2), [8082, 8082]);
+    assert_eq!(rig.who_answers(2), [8082, 8082]);
 }
 
 #[test]
@@ -75,7 +64,7 @@ fn the_panic_is_over_when_a_server_is_up_again() {
     assert!(rig.balancer.pools()[0].is_panicking);
     rig.behave(8082, Manner::Serves);
     rig.run_for(Duration::from_secs(1));
-    assert_eq!(who_answers(&mut rig, 2), [8082, 8082]);
+    assert_eq!(rig.who_answers(2), [8082, 8082]);
     let pool = &rig.balancer.pools()[0];
     assert_eq!((pool.is_panicking, pool.counters.panics), (false, 1));
 }

@@ -16,17 +16,6 @@ const SERVERS: [(u16, Manner); 3] = [
     (8083, Manner::Serves),
 ];
 
-/// The servers that answer so many requests, each on a connection of its own.
-fn who_answers(rig: &mut Rig, requests: usize) -> Vec<u16> {
-    let answers = (0..requests).map(|_| {
-        let client = rig.client(80, GET);
-        rig.answers(client, 1)[0].port
-    });
-    let mut ports: Vec<_> = answers.collect();
-    ports.sort_unstable();
-    ports
-}
-
 fn server(rig: &Rig, port: u16) -> &Server {
     let mut servers = rig.balancer.pools().iter().flat_map(|pool| &pool.servers);
     let found = servers.find(|it| it.config.address.port() == port && !it.has_left());
@@ -41,12 +30,12 @@ fn names(rig: &Rig) -> Vec<&str> {
 #[test]
 fn requests_go_to_the_servers_and_by_the_weights_that_there_are_now() {
     let mut rig = Rig::new(&config("", "", &[8081, 8082]), &SERVERS);
-    assert_eq!(who_answers(&mut rig, 4), [8081, 8081, 8082, 8082]);
+    assert_eq!(rig.who_answers(4), [8081, 8081, 8082, 8082]);
     assert!(rig.reload(&config("", "", &[8083, 8082])).is_empty());
-    assert_eq!(who_answers(&mut rig, 4), [8082, 8082, 8083, 8083]);
+    assert_eq!(rig.who_answers(4), [8082, 8082, 8083, 8083]);
     let weights = "backends = [{ address = \"10.0.0.2:8082\", weight = 3 }, \"10.0.0.2:8083\"]";
     rig.reload(&config("", weights, &[]));
-    assert_eq!(who_answers(&mut rig, 4), [8082, 8082, 8082, 8083]);
+    assert_eq!(rig.who_answers(4), [8082, 8082, 8082, 8083]);
 }
 
 #[test]
@@ -66,7 +55,7 @@ fn what_is_under_way_on_a_removed_server_ends_there_and_the_next_request_does_no
     // Another one has its place.
     rig.reload(&config("", "", &[8082, 8083]));
     assert_eq!(rig.balancer.pools()[0].servers.len(), 2);
-    assert_eq!(who_answers(&mut rig, 2), [8082, 8083]);
+    assert_eq!(rig.who_answers(2), [8082, 8083]);
 }
 
 #[test]
@@ -75,7 +64,7 @@ fn servers_that_stay_keep_what_they_are_known_for() {
     let servers = [(8081, Manner::FailsChecks), (8082, Manner::Serves)];
     let mut rig = Rig::new(&config("", checked, &[8081, 8082]), &servers);
     rig.run_for(Duration::from_secs(1));
-    who_answers(&mut rig, 3);
+    rig.who_answers(3);
     let state = |rig: &Rig, port| {
         let server = server(rig, port);
         let counters = server.counters;
@@ -158,7 +147,7 @@ fn a_server_that_comes_back_before_it_has_left_goes_on() {
     rig.reload(&config("", "", &[8082]));
     rig.reload(&config("", "", &[8081, 8082]));
     assert_eq!(server(&rig, 8081).counters.requests, 1);
-    assert_eq!(who_answers(&mut rig, 2), [8081, 8082]);
+    assert_eq!(rig.who_answers(2), [8081, 8082]);
     assert_eq!(rig.answers(client, 1)[0].content, content(3_000_000));
 }
 
@@ -215,7 +204,7 @@ fn a_removed_pool_serves_what_it_has_been_asked_for_and_is_gone_then() {
     rig.run_for(Duration::from_secs(3));
     assert_eq!(names(&rig), ["app"]);
     assert_eq!(rig.balancer.pools().len(), 2);
-    assert_eq!(who_answers(&mut rig, 2), [8083, 8083]);
+    assert_eq!(rig.who_answers(2), [8083, 8083]);
 }
 
 #[test]
@@ -287,7 +276,7 @@ fn what_needs_a_restart_is_named_and_stays_as_it_was_and_the_rest_counts() {
     rig.run_for(Duration::from_secs(3));
     // It has requests for a pool that the file has no more.
     assert_eq!(names(&rig), ["app", "new"]);
-    assert_eq!(who_answers(&mut rig, 2), [8081, 8081]);
+    assert_eq!(rig.who_answers(2), [8081, 8081]);
     assert!(rig.reload(&config("", "", &[8081])).is_empty());
     rig.run_for(Duration::from_secs(3));
     assert_eq!(names(&rig), ["app"]);
@@ -372,13 +361,13 @@ fn a_check_of_a_removed_pool_is_given_up_before_another_has_its_place() {
     assert!(rig.balancer.pools().len() <= 2, "places are used again");
     rig.run_for(Duration::from_secs(60));
     assert!(server(&rig, 8083).health.is_up());
-    assert_eq!(who_answers(&mut rig, 2), [8083, 8083]);
+    assert_eq!(rig.who_answers(2), [8083, 8083]);
 }
 
 #[test]
 fn a_server_that_comes_back_when_it_has_left_is_a_new_one() {
     let mut rig = Rig::new(&config("", "", &[8081, 8082]), &SERVERS);
-    who_answers(&mut rig, 2);
+    rig.who_answers(2);
     let address = server(&rig, 8082).config.address;
     let now = rig.world.now();
     assert!(
@@ -387,7 +376,7 @@ fn a_server_that_comes_back_when_it_has_left_is_a_new_one() {
     );
     rig.reload(&config("", "", &[8081]));
     rig.reload(&config("", "", &[8081, 8082]));
-    assert_eq!(who_answers(&mut rig, 2), [8081, 8082]);
+    assert_eq!(rig.who_answers(2), [8081, 8082]);
     assert_eq!(server(&rig, 8082).counters.requests, 1);
 }
 
@@ -401,5 +390,5 @@ fn who_came_when_a_header_was_wanted_gives_it_whatever_is_wanted_now() {
     let rest = format!("10.0.0.1 4000 80\r\n{GET}");
     rig.clients[client].out.extend_from_slice(rest.as_bytes());
     assert_eq!(rig.answers(client, 1)[0].status, 200);
-    assert_eq!(who_answers(&mut rig, 1), [8081]);
+    assert_eq!(rig.who_answers(1), [8081]);
 }

@@ -249,6 +249,17 @@ impl Rig {
         }
     }
 
+    /// The servers that answer so many requests, each on a connection of its own; 0 for a refusal.
+    pub fn who_answers(&mut self, requests: usize) -> Vec<u16> {
+        let answers = (0..requests).map(|_| {
+            let client = self.client(80, "GET /n/10 HTTP/1.1\r\nHost: h\r\n\r\n");
+            self.answers(client, 1)[0].port
+        });
+        let mut ports: Vec<_> = answers.collect();
+        ports.sort_unstable();
+        ports
+    }
+
     /// Runs until this client has so many responses, or its connection is over.
     pub fn answers(&mut self, client: usize, count: usize) -> Vec<Answer> {
         self.run(|rig| {

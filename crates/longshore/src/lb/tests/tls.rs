@@ -1,4 +1,4 @@
-//! Frontends with TLS: clients see what they would see without it, and nobody else sees anything.
+//! Frontends with TLS: clients get what they would get without it, and the wire has no content in clear.
 
 use std::time::Duration;
 

@@ -61,7 +61,7 @@ pub fn by_hand() -> Handshake {
     Handshake::client(settings(), NAME.try_into().unwrap()).unwrap()
 }
 
-/// Whether something that nobody but the peers should see was on the wire between the load balancer and its clients.
+/// Whether content in clear was on the wire between the load balancer and its clients.
 #[derive(Clone, Debug, Default)]
 pub struct Leak(Rc<Cell<bool>>);
 
