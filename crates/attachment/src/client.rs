@@ -36,6 +36,15 @@ pub enum ClientError {
     Untrusted(#[from] Untrusted),
 }
 
+/// A slab that a NIC has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedSlab {
+    /// Its number on the connection.
+    pub number: u16,
+    /// Tells the NIC from those that had its place before and will have it: what one was told of connections, another one does not know. 0 if it does not say.
+    pub nic: u32,
+}
+
 /// A connection to a NIC. Its calls wait for the answer.
 ///
 /// It belongs to one process: after a fork one of the two makes its own.
@@ -81,13 +90,16 @@ impl Client {
         }
     }
 
-    /// Shares a slab; gives its number on this connection. After a reconnect the same slab is shared again.
+    /// Shares a slab. After a reconnect the same slab is shared again.
     ///
     /// # Errors
     /// `EINVAL` for a file that is no slab, `ENOSPC` when the NIC takes no more.
-    pub fn attach(&mut self, slab: &Slab) -> Result<u16, ClientError> {
+    pub fn attach(&mut self, slab: &Slab) -> Result<SharedSlab, ClientError> {
         let answer = self.ask(&Request::Attach, Some(slab.as_fd()))?;
-        Ok(answer.slab)
+        Ok(SharedSlab {
+            number: answer.slab,
+            nic: answer.tcpsn.0,
+        })
     }
 
     /// Has the NIC make or open the records of a direction; gives the position from which the keys hold. Keys for a direction that has

@@ -70,7 +70,7 @@ pub struct PduOffload {
 /// What the library asks for. Each has an [`Answer`], in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Use this slab. Along with it comes the file's descriptor; the answer gives the slab's number.
+    /// Use this slab. Along with it comes the file's descriptor; the answer gives the slab's number, and in the place of a position the NIC's own.
     Attach,
     /// Make, or open, records from the socket's position on. Along with it comes the socket's descriptor.
     SetKeys(Keys),
@@ -104,7 +104,7 @@ pub enum Request {
 pub struct Answer {
     /// The `errno` of a refusal.
     pub result: Result<(), Errno>,
-    /// From where on the keys hold, or hold no more.
+    /// From where on the keys hold, or hold no more; to [`Request::Attach`] a number that tells this NIC from others.
     pub tcpsn: SeqNum,
     /// Number of the slab, or of the memory.
     pub slab: u16,

@@ -1,5 +1,6 @@
 //! Which slabs are attached, and what a request means in terms of them.
 
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -221,6 +222,8 @@ pub struct Registry {
     slabs: Attached<Slab>,
     memories: Attached<DataMemory>,
     limits: Limits,
+    /// Tells this NIC from those before and after it; never 0.
+    nic: u32,
 }
 
 impl Default for Registry {
@@ -236,6 +239,7 @@ impl Registry {
             slabs: Attached::new(limits.slots.into(), closer.clone()),
             memories: Attached::new(limits.memory, closer),
             limits,
+            nic: RandomState::new().hash_one(()) as u32 | 1,
         }
     }
 
@@ -258,10 +262,11 @@ impl Registry {
     /// # Errors
     /// A refusal, which is an [`Answer`] too.
     pub fn resolve(&mut self, tenant: &mut Tenant, asked: Admitted) -> Result<Resolved, Refusal> {
+        let nic = self.nic;
         let attached = |number: u16| {
             Resolved::Attached(Answer {
                 slab: number,
-                ..Answer::at(SeqNum(0))
+                ..Answer::at(SeqNum(nic))
             })
         };
         let number = asked.request.number();

@@ -294,9 +294,22 @@ impl<'a> Slot<'a> {
         Some(next)
     }
 
-    /// Ends this use of it: by the NIC once a released connection has ended, by the library if the NIC was never told of the slot.
+    /// Ends this use of it: by the NIC once a released connection has ended, by the library if the NIC was never told of the slot. It is no other use that
+    /// ends if this one has ended before.
     pub fn free(&self, generation: u32) {
-        self.words[LIFECYCLE].store(u64::from(generation) << 32, Ordering::Release);
+        let free = u64::from(generation) << 32;
+        let word = &self.words[LIFECYCLE];
+        let _ = word.compare_exchange(free | 1, free, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Takes back a use of it that has ended although it is still needed, with all that is in it. False if there has been another use since.
+    pub fn take_back(&self, generation: u32) -> bool {
+        let free = u64::from(generation) << 32;
+        let word = &self.words[LIFECYCLE];
+        match word.compare_exchange(free, free | 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(now) => now == free | 1,
+        }
     }
 
     /// What the NIC does for a direction in this generation.
@@ -354,5 +367,18 @@ fn status_word(direction: Direction) -> usize {
     match direction {
         Direction::Transmit => TRANSMIT_STATUS,
         Direction::Receive => RECEIVE_STATUS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_never_zero() {
+        let slab = Slab::create(1).unwrap();
+        let last = u64::from(u32::MAX) << 32;
+        slab.slot(0).unwrap().words[LIFECYCLE].store(last, Ordering::Relaxed);
+        assert_eq!(slab.claim(), Some((0, 1)));
     }
 }

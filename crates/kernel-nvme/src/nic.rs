@@ -49,7 +49,7 @@ impl Nic {
     pub(crate) fn attach(control: &Path, memory: &Memory) -> Result<Nic, ClientError> {
         let slab = Slab::create(SLOTS).map_err(ClientError::Refused)?;
         let mut client = Client::connect(control, TIMEOUT)?;
-        let slab_number = client.attach(&slab)?;
+        let slab_number = client.attach(&slab)?.number;
         let memory_number = client.add_memory(memory.data())?;
         Ok(Nic {
             client,

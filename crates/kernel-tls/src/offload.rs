@@ -157,12 +157,25 @@ pub(crate) fn claim(place: &AtomicU64) -> Option<(Slot<'static>, SlotName)> {
     slot(place)
 }
 
+/// Sees to it that the slot that `place` names is in use: a NIC that knew nothing of its socket has freed it, if another process has closed the socket. It is
+/// another slot if that one has another use by now.
+pub(crate) fn renew(place: &AtomicU64) -> Option<SlotName> {
+    let (slot, name) = slot(place)?;
+    if slot.take_back(name.generation) {
+        return Some(name);
+    }
+    let _ = place.compare_exchange(name.to_bits(), 0, AcqRel, Relaxed);
+    claim(place).map(|(_, name)| name)
+}
+
 /// The connection to the NIC.
 #[derive(Debug)]
 struct Attached {
     client: Client,
     /// The slab's number on it.
     slab: u16,
+    /// Which NIC it is; never 0.
+    nic: u32,
     /// Another descriptor of it, to be waited on.
     watch: Arc<Internal>,
 }
@@ -270,21 +283,32 @@ fn connect() -> Result<Attached, ClientError> {
     let none = ClientError::Gone(Errno::NOMEM);
     let (slab, nic) = slab().zip(NIC.get()).ok_or(none)?;
     let mut client = Client::connect(&nic.control, TIMEOUT)?;
-    let number = client.attach(slab)?;
+    let shared = client.attach(slab)?;
     let watch = rustix::io::fcntl_dupfd_cloexec(&client, 0).map_err(ClientError::Gone)?;
     internal::mark(client.as_fd());
     Ok(Attached {
         client,
-        slab: number,
+        slab: shared.number,
+        nic: shared.nic.max(1),
         watch: Arc::new(Internal::new(watch)),
     })
 }
 
+/// This process's connection to the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NicConnection {
+    /// Its number among those that the process had.
+    pub(crate) number: u32,
+    /// Which NIC it is to; never 0.
+    pub(crate) nic: u32,
+}
+
 /// This process's connection to the NIC: another one may be to another NIC.
-pub(crate) fn connection() -> Result<u32, Failure> {
+pub(crate) fn connection() -> Result<NicConnection, Failure> {
     let mut state = lock();
-    state.attach()?;
-    Ok(state.connections)
+    let nic = state.attach()?.nic;
+    let number = state.connections;
+    Ok(NicConnection { number, nic })
 }
 
 /// Where a NIC does a direction's records from.
@@ -292,7 +316,7 @@ pub(crate) fn connection() -> Result<u32, Failure> {
 pub(crate) struct KeyedFrom {
     pub(crate) tcpsn: SeqNum,
     /// The connection on which it was told the keys.
-    pub(crate) connection: u32,
+    pub(crate) connection: NicConnection,
 }
 
 /// Has the NIC do a direction's records. Asks only `on` this connection, if that is given.
@@ -302,12 +326,16 @@ pub(crate) fn set_keys(
     info: &CryptoInfo,
     resume: Option<Resume>,
     fd: BorrowedFd<'_>,
-    on: Option<u32>,
+    on: Option<NicConnection>,
 ) -> Result<KeyedFrom, Failure> {
     let mut state = lock();
-    if on.is_some_and(|on| state.attached.is_none() || on != state.connections) {
+    if on.is_some_and(|on| state.attached.is_none() || on.number != state.connections) {
         return Err(Failure::NotThere);
     }
+    let connection = NicConnection {
+        nic: state.attach()?.nic,
+        number: state.connections,
+    };
     let number = next_request(name, direction)?;
     let told = state.ask(|client, slab| {
         let keys = Keys {
@@ -319,10 +347,7 @@ pub(crate) fn set_keys(
         };
         client.set_keys(keys, fd)
     });
-    revoked_if_lost(told, name, direction).map(|tcpsn| KeyedFrom {
-        tcpsn,
-        connection: state.connections,
-    })
+    revoked_if_lost(told, name, direction).map(|tcpsn| KeyedFrom { tcpsn, connection })
 }
 
 /// The number of a direction's next request.
@@ -356,13 +381,13 @@ pub(crate) fn stop(
     revoked_if_lost(stopped, name, direction)
 }
 
-/// This process tells the session's keys again when the NIC has been restarted: they were told on this connection.
-pub(crate) fn keep(session: &Arc<Session>, connection: u32) {
+/// This process tells the session's keys again when the NIC has been restarted. They were told on this connection; without one they are looked at at once.
+pub(crate) fn keep(session: &Arc<Session>, connection: Option<NicConnection>) {
     let at = Arc::as_ptr(session) as usize;
     let mut state = lock();
     state.told.insert(at, Arc::downgrade(session));
     // The NIC may have been restarted, and have been told all others, just before.
-    if connection != state.connections {
+    if connection.is_none_or(|connection| connection.number != state.connections) {
         state.lost = true;
         drop(state);
         flusher::wake();
@@ -438,12 +463,6 @@ pub(crate) fn reattach() -> bool {
     let all = told.iter().all(Session::resume);
     lock().lost |= !all;
     all
-}
-
-/// A session was not told again because none of its descriptors was known, and one is now.
-pub(crate) fn tell_again() {
-    lock().lost = true;
-    flusher::wake();
 }
 
 /// What was told on a connection that has ended has not been told again: its user has found out before the library's thread.

@@ -6,6 +6,7 @@ mod readable;
 mod ready;
 mod receive;
 mod send;
+mod takeover;
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -51,11 +52,11 @@ pub struct Session {
     fd: AtomicI32,
     /// The program's descriptors of it in this process.
     descriptors: AtomicU32,
-    /// The process that its slot was claimed by, and whether the NIC took keys then.
+    /// The process that its slot was claimed by.
     claimed_by: AtomicU32,
-    told: AtomicBool,
-    /// The NIC has been restarted, and was not told again for want of a descriptor.
-    is_behind: AtomicBool,
+    /// The process that tells the NIC of it after a restart: this one once it has called on the socket. 0 after a restart that was missed for want of a
+    /// descriptor.
+    follower: AtomicU32,
 }
 
 const UNKNOWN: u8 = 0;
@@ -220,8 +221,7 @@ impl Session {
             fd: AtomicI32::new(fd.as_raw_fd()),
             descriptors: AtomicU32::new(0),
             claimed_by: AtomicU32::new(0),
-            told: AtomicBool::new(false),
-            is_behind: AtomicBool::new(false),
+            follower: AtomicU32::new(0),
             shared: Mapping::new()?,
             writer: Own::empty(),
             reader: Own::empty(),

@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     /// The slot that stands for the socket where a NIC does records: its generation and index, as [`SlotName`](crate::offload::SlotName) has
     /// them; 0 for none.
     pub(crate) slot: AtomicU64,
+    /// A NIC has taken keys of the socket: the slot is the NIC's to free.
+    pub(crate) told: AtomicBool,
     /// Directions that have keys. Here, for they may be given them after a fork.
     pub(crate) sends: AtomicBool,
     pub(crate) receives: AtomicBool,
@@ -131,10 +133,8 @@ pub(crate) struct Device {
     pub(crate) owes_keys: bool,
     /// It has taken keys: [`end`](Self::end) is known.
     pub(crate) has_begun: bool,
-    /// The process that told it the keys, and tells them again after its restart.
-    pub(crate) teller: u32,
-    /// The process's connection on which they were told.
-    pub(crate) connection: u32,
+    /// Which NIC was told the keys; 0 for none. Another one in its place is told them by whatever process comes first.
+    pub(crate) nic: u32,
     /// Behind the last byte of `made`: where the next record begins.
     pub(crate) end: u32,
     /// The record that the first byte of `made` is of.
@@ -302,10 +302,8 @@ pub(crate) const OLDER_KEYS: usize = RxContextTag::EPOCHS as usize - 1;
 pub(crate) struct ReceiveDevice {
     /// It was given keys: what it tells of received bytes counts.
     pub(crate) is_on: bool,
-    /// The keys were told it by this process, which tells them again after its restart.
-    pub(crate) teller: u32,
-    /// The process's connection on which they were told.
-    pub(crate) connection: u32,
+    /// Which NIC that was. Another one in its place is told them by whatever process comes first.
+    pub(crate) nic: u32,
     /// The position of the next byte in the socket.
     pub(crate) position: u32,
     /// The last record was all decrypted by it: the next one is likely to be.

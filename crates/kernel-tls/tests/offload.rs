@@ -6,6 +6,8 @@ mod end;
 mod epochs;
 #[path = "offload/files.rs"]
 mod files;
+#[path = "offload/forked.rs"]
+mod forked;
 mod keys;
 #[path = "offload/nic.rs"]
 mod nic;

@@ -1,7 +1,7 @@
 //! Which descriptors are TLS sockets.
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 use kernel_tls::{ForkLock, Session};
@@ -110,6 +110,21 @@ pub(crate) fn taken(first: u32, last: u32) -> impl Iterator<Item = i32> {
             (first as usize..=last as usize).contains(fd) && slot.is_taken.load(Acquire)
         })
         .map(|(fd, _)| fd as i32)
+}
+
+/// To be called before each wait. The child of a fork may wait for long on sockets that it has from it, and its parent may be gone.
+#[inline]
+pub(crate) fn take_over() {
+    static OF_PROCESS: AtomicU32 = AtomicU32::new(0);
+    let me = kernel_tls::process_id();
+    if has_any() && OF_PROCESS.load(Relaxed) != me && !kernel_tls::borrows_memory() {
+        OF_PROCESS.store(me, Relaxed);
+        for fd in taken(0, u32::MAX) {
+            if let Some(session) = get(fd) {
+                session.take_over(borrow(&fd));
+            }
+        }
+    }
 }
 
 /// The descriptor, for the length of a call on it.

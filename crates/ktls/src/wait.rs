@@ -126,6 +126,7 @@ fn until_true(
     truth: impl Fn(c_int) -> c_int,
 ) -> c_int {
     kernel_tls::before_wait();
+    table::take_over();
     loop {
         let ready = wait(limit);
         if ready <= 0 || !table::has_any() {

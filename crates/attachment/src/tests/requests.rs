@@ -9,9 +9,13 @@ use wire::SeqNum;
 
 use super::rig::{Descriptors, TENANT, keys, pair};
 use crate::{
-    Answer, ClientError, ConnectionError, Errno, Examine, Keys, OffloadState, Resume, Slab, SlotId,
-    SlotRequest,
+    Answer, ClientError, ConnectionError, Errno, Examine, Keys, OffloadState, Resume, SharedSlab,
+    Slab, SlotId, SlotRequest,
 };
+
+fn number(attached: Result<SharedSlab, ClientError>) -> Result<u16, ClientError> {
+    attached.map(|shared| shared.number)
+}
 
 #[test]
 fn keys_come_with_their_socket_and_are_answered_with_a_position() {
@@ -26,7 +30,7 @@ fn keys_come_with_their_socket_and_are_answered_with_a_position() {
         Answer::at(SeqNum(0xffff_fff0))
     });
     let slab = Slab::create(4).unwrap();
-    assert_eq!(client.attach(&slab), Ok(0));
+    assert_eq!(number(client.attach(&slab)), Ok(0));
     let (index, generation) = slab.claim().unwrap();
     let slot = SlotId {
         slab: 0,
@@ -89,8 +93,8 @@ fn the_same_slab_is_one_on_every_connection() {
             told.send(order).unwrap();
             Answer::at(SeqNum(0))
         });
-        assert_eq!(client.attach(&slab), Ok(0));
-        assert_eq!(client.attach(&slab), Ok(1), "attached twice");
+        assert_eq!(number(client.attach(&slab)), Ok(0));
+        assert_eq!(number(client.attach(&slab)), Ok(1), "attached twice");
         for number in 0..2 {
             let slot = SlotId {
                 slab: number,

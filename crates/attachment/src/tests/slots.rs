@@ -42,10 +42,23 @@ fn a_status_of_another_generation_says_nothing() {
 }
 
 #[test]
-fn a_generation_is_never_zero() {
+fn a_use_that_has_ended_is_not_ended_again_and_taken_back_only_before_the_next_one() {
     let slab = Slab::create(1).unwrap();
-    slab.slot(0).unwrap().free(u32::MAX);
-    assert_eq!(slab.claim(), Some((0, 1)));
+    let (index, first) = slab.claim().unwrap();
+    let slot = slab.slot(index).unwrap();
+    slot.set_status(Direction::Transmit, first, OffloadState::Offloaded);
+    slot.free(first);
+    assert!(slot.take_back(first));
+    assert!(slot.take_back(first), "it is in use");
+    assert_eq!(slab.claim(), None);
+    let status = slot.status(Direction::Transmit, first);
+    assert_eq!(status, OffloadState::Offloaded);
+    slot.free(first);
+    let (_, second) = slab.claim().unwrap();
+    assert!(!slot.take_back(first));
+    slot.free(first);
+    let in_use = Lifecycle::InUse { generation: second };
+    assert_eq!(slot.lifecycle(), in_use);
 }
 
 #[test]

@@ -12,15 +12,13 @@ use wire::SeqNum;
 use super::{LockedSending, Session};
 use crate::counters::{Counter, counters};
 use crate::flusher;
-use crate::offload::{self, Failure, SlotName};
+use crate::offload::{self, Failure, NicConnection, SlotName};
 use crate::shared::{Boundary, Sending};
 use crate::socket;
 
 /// How long a call pauses for a NIC that is being restarted just when it must be told something.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
-/// No connection to a NIC.
-const NEVER: u32 = u32::MAX;
 
 impl Session {
     /// The sending direction has its first keys: has the NIC make its records, if there is one and it wants to.
@@ -38,12 +36,12 @@ impl Session {
         let connection = match offload::set_keys(name, Direction::Transmit, &info, None, fd, None) {
             Ok(told) => {
                 sending.device.begins(told.tcpsn.0, info.sequence);
-                told.connection
+                Some(told.connection)
             }
             Err(Failure::Lost) => {
                 // It may have taken the keys, and from then on takes nothing but framed content for this connection. It is asked again.
                 sending.device.owes_keys = true;
-                NEVER
+                None
             }
             Err(failure) => {
                 offload::complain(failure, Counter::TxDeviceRefused);
@@ -53,15 +51,17 @@ impl Session {
         };
         sending.device_begins();
         counters().add(Counter::TlsTxDevice, 1);
-        self.tells(sending, connection);
+        self.has_told(sending, connection);
     }
 
-    /// This process tells the keys after a restart of the NIC, having told them on this connection.
-    fn tells(self: &Arc<Self>, sending: &mut LockedSending<'_>, connection: u32) {
-        sending.device.teller = crate::process::id();
-        sending.device.connection = connection;
-        self.told.store(true, Relaxed);
-        offload::keep(self, connection);
+    /// The NIC has the keys, which were told on this connection; none may have them, without one.
+    fn has_told(
+        self: &Arc<Self>,
+        sending: &mut LockedSending<'_>,
+        connection: Option<NicConnection>,
+    ) {
+        sending.device.nic = connection.map_or(0, |connection| connection.nic);
+        self.follow(connection);
     }
 
     /// Before another byte goes into a socket that has all that was made: the NIC is told the keys that it has not been told, and asked whether
@@ -74,38 +74,56 @@ impl Session {
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
     ) -> Result<(), Errno> {
-        let Some((slot, name)) = offload::slot(&self.shared.slot) else {
-            return Err(self.give_up(fd, sending));
-        };
         self.is_called_by(fd);
+        if !self.is_followed() {
+            self.take_over_sending(fd, sending)?;
+        }
         if sending.device.owes_keys {
             self.tell_keys(fd, sending)?;
             if !sending.device.agreement.is_with_device() {
                 return Ok(());
             }
         }
-        match slot.status(Direction::Transmit, name.generation) {
-            OffloadState::Software => {
-                let (teller, before) = (sending.device.teller, sending.device.connection);
+        match self.sending_state() {
+            OffloadState::Offloaded => Ok(()),
+            OffloadState::Reset => Err(self.give_up(fd, sending)),
+            state @ (OffloadState::Software | OffloadState::None) => {
+                let before = sending.device.nic;
                 let told = self.tell_older(fd, sending);
                 // One that was about to end has asked for that. Another one has come, and goes on making them.
-                let is_another =
-                    teller == crate::process::id() && told.is_ok_and(|now| now != before);
-                match slot.status(Direction::Transmit, name.generation) {
+                let is_another = told.is_ok_and(|now| now.nic != before);
+                match self.sending_state() {
                     OffloadState::Offloaded if is_another => Ok(()),
+                    // It knows nothing of the connection any more, and would send framed content as it is.
+                    _ if state == OffloadState::None => Err(self.give_up(fd, sending)),
                     _ => self.stop_sending(fd, sending),
                 }
             }
-            // `None`: it knows nothing of the connection any more, and would send framed content as it is.
-            OffloadState::Reset | OffloadState::None => Err(self.give_up(fd, sending)),
-            OffloadState::Offloaded => {
-                if sending.device.teller == 0 {
-                    // Its process has left the socket to those that it had forked.
-                    self.tells(sending, NEVER);
-                }
-                Ok(())
-            }
         }
+    }
+
+    /// What the NIC says that it does for this direction.
+    fn sending_state(&self) -> OffloadState {
+        let slot = offload::slot(&self.shared.slot);
+        slot.map_or(OffloadState::None, |(slot, name)| {
+            slot.status(Direction::Transmit, name.generation)
+        })
+    }
+
+    /// As [`take_over`](Self::take_over). The NIC is told now: this process may end behind this call.
+    fn take_over_sending(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+    ) -> Result<(), Errno> {
+        match self.tell_older(fd, sending) {
+            Ok(connection) => self.follow(Some(connection)),
+            Err(Failure::NotThere | Failure::Lost) => self.follow(None),
+            Err(Failure::Refused(_)) => return Err(self.give_up(fd, sending)),
+        }
+        // The other direction is looked at by the library's thread.
+        self.is_to_be_looked_at();
+        Ok(())
     }
 
     fn tell_keys(
@@ -130,7 +148,7 @@ impl Session {
                 Ok(told) => {
                     sending.device.begins(told.tcpsn.0, info.sequence);
                     sending.device.owes_keys = false;
-                    self.tells(sending, told.connection);
+                    self.has_told(sending, Some(told.connection));
                     return Ok(());
                 }
                 // Nothing else can go into the socket now, and there is no event that would tell who calls to call again: it waits.
@@ -159,12 +177,11 @@ impl Session {
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
-    ) -> Result<u32, Failure> {
-        let (teller, connection) = (crate::process::id(), offload::connection()?);
-        let device = &sending.device;
-        if (device.teller, device.connection) != (teller, connection) {
+    ) -> Result<NicConnection, Failure> {
+        let connection = offload::connection()?;
+        if sending.device.nic != connection.nic {
             self.resume_sending(fd, sending, connection)?;
-            self.tells(sending, connection);
+            self.has_told(sending, Some(connection));
         }
         Ok(connection)
     }
@@ -236,20 +253,18 @@ impl Session {
     pub(crate) fn resume(self: &Arc<Self>) -> bool {
         let Some(fd) = self.own_descriptor() else {
             // The socket is closed, or the program has another descriptor of it, with which it will call.
-            self.is_behind.store(self.told.load(Relaxed), Relaxed);
+            self.follower.store(0, Relaxed);
             return true;
         };
         if self.resume_receiving(fd.as_fd()).is_err() {
             return false;
         }
         let mut sending = self.sending();
-        if sending.device.teller != crate::process::id()
-            || sending.keys.check().is_err()
-            || socket::is_over(fd.as_fd())
-        {
+        let is_with_device = sending.device.agreement.is_with_device();
+        let has_keys_there = is_with_device || sending.device.last_older().is_some();
+        if !has_keys_there || sending.keys.check().is_err() || socket::is_over(fd.as_fd()) {
             return true;
         }
-        let is_with_device = sending.device.agreement.is_with_device();
         match self.tell_older(fd.as_fd(), &mut sending) {
             Ok(_) => true,
             // The peer may have acknowledged the end just now.
@@ -268,9 +283,9 @@ impl Session {
         &self,
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
-        connection: u32,
+        connection: NicConnection,
     ) -> Result<(), Failure> {
-        let Some((_, name)) = offload::slot(&self.shared.slot) else {
+        let Some(name) = offload::renew(&self.shared.slot) else {
             return Err(Failure::NotThere);
         };
         let tell = |info: &_, boundary: Boundary| {
@@ -331,9 +346,6 @@ impl Session {
     /// The socket has this descriptor.
     pub(super) fn is_called_by(&self, fd: BorrowedFd<'_>) {
         self.fd.store(fd.as_raw_fd(), Relaxed);
-        if self.is_behind.load(Relaxed) && self.is_behind.swap(false, Relaxed) {
-            offload::tell_again();
-        }
     }
 
     /// A descriptor of the socket, if the one that it was last called by is still that.
@@ -357,22 +369,5 @@ impl Session {
         let claimed = offload::claim(&self.shared.slot)?;
         self.claimed_by.store(crate::process::id(), Relaxed);
         Some(claimed)
-    }
-
-    /// The session ends in this process.
-    pub(super) fn leave_nic(&mut self) {
-        let Some((_, name)) = offload::slot(&self.shared.slot) else {
-            return;
-        };
-        offload::forget(self);
-        if self.claimed_by.load(Relaxed) != crate::process::id() {
-            return;
-        }
-        if !self.told.load(Relaxed) {
-            return offload::unclaim(&self.shared.slot);
-        }
-        // The remaining owner of the socket takes it from here.
-        self.sending().device.teller = 0;
-        offload::release(name);
     }
 }

@@ -11,6 +11,7 @@ mod target;
 
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use l5p::tls::{HEADER_LEN, TlsError, Violation};
@@ -51,7 +52,7 @@ impl Session {
     /// record that can't be opened, for good. An invalid header is reported once, and what follows it is dropped: `EMSGSIZE` if it names too
     /// long a record, `EBADMSG` too short a one, `EINVAL` another version. What the socket gives.
     pub fn receive(
-        &self,
+        self: &Arc<Self>,
         fd: BorrowedFd<'_>,
         pieces: &mut [&mut [u8]],
         control: bool,
@@ -66,7 +67,7 @@ impl Session {
     /// # Errors
     /// As for [`receive`](Self::receive).
     pub fn receive_record(
-        &self,
+        self: &Arc<Self>,
         fd: BorrowedFd<'_>,
         pieces: &mut [&mut [u8]],
         control: bool,
@@ -76,9 +77,7 @@ impl Session {
         if flags & libc::MSG_OOB != 0 {
             return Err(Errno::OPNOTSUPP);
         }
-        if self.is_behind.load(Relaxed) {
-            self.is_called_by(fd);
-        }
+        self.take_over(fd);
         let mut target = Target::new(pieces);
         let received = self.receive_into(fd, &mut target, control, flags);
         *record_type = target.record_type;

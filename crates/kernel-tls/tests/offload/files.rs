@@ -7,8 +7,9 @@ use std::os::fd::AsFd;
 use kernel_tls::{Counter, Errno, RECORD_TYPE_DATA, TLS_TX_ZEROCOPY_RO, counters};
 use proptest::prelude::*;
 
-use crate::end::{CASES, Sender, connect, content, finish, keys, pattern, records};
+use crate::end::{CASES, Sender, connect, content, eventually, finish, keys, pattern, records};
 use crate::nic;
+use crate::restart::assert_is_boundary;
 
 /// A file with these bytes and no name.
 pub fn file(bytes: &[u8]) -> File {
@@ -213,6 +214,56 @@ fn a_file_that_becomes_shorter_in_a_call_ends_its_record_early_or_the_connection
             assert!(pairs.all(|(at, (got, sent))| got == sent || at >= 222_222 && *got == 0));
         } else {
             assert_eq!((case.0, ended), (0x0303, Err(Errno::CONNRESET)));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    /// The socket is full most of the time: it has taken a part of a record from the file's pages when the NIC dies.
+    #[test]
+    fn files_go_on_from_their_pages_over_any_restarts(
+        case in prop::sample::select(CASES.to_vec()),
+        steps in prop::collection::vec((1usize..300_000, 0u8..5), 4..20),
+    ) {
+        let _alone = nic::alone();
+        let bytes = pattern(300_000);
+        let file = file(&bytes);
+        let (sender, received) = connect();
+        sender.set_keys(&keys(case, 1, 5));
+        sender.allow_zerocopy();
+        let (mut is_there, mut restarts, mut expected) = (true, 0, Vec::new());
+        let before = counters().get(Counter::TxZerocopyBytes);
+        for (len, what) in steps {
+            match (what, is_there) {
+                (0, true) => nic::stop(),
+                (0 | 1, false) => nic::restart(),
+                _ => {}
+            }
+            restarts += usize::from(what < 2 && !is_there);
+            is_there = if is_there { what != 0 } else { what < 2 };
+            let from = bytes.len() - len;
+            match sender.send_file(&file, Some(from as u64), len) {
+                Ok(sent) => expected.extend(&bytes[from..from + sent]),
+                Err(error) => prop_assert_eq!(error, Errno::AGAIN),
+            }
+        }
+        if !is_there {
+            nic::restart();
+            restarts += 1;
+        }
+        let cookie = sender.cookie;
+        let told = || nic::flow(cookie).resumed.len();
+        eventually("the keys are told again", || restarts == 0 || told() > 0);
+        sender.close();
+        let stream = received.join().expect("the peer");
+        prop_assert!(content(&records(cookie, &stream, None), RECORD_TYPE_DATA) == expected, "the bytes differ");
+        prop_assert!(expected.len() < 40_000 || counters().get(Counter::TxZerocopyBytes) > before);
+        for resumed in nic::flow(cookie).resumed {
+            if resumed.tcpsn != nic::tcpsn(stream.len() as u64) {
+                assert_is_boundary(resumed, &stream, 5);
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use std::thread;
 
 use attachment::{
     ATTACHED_LINE, Answer, Connection, CryptoInfo, Direction, Errno, Examine, OffloadState,
-    Registry, Resume, SlotRef, SlotRequest, SocketFacts, Tenant,
+    Registry, Resolved, Resume, SlotRef, SlotRequest, SocketFacts, Tenant,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use wire::{FlowKey, SeqNum};
@@ -28,6 +28,7 @@ pub struct KeyChange {
 pub struct Flow {
     pub key_changes: Vec<KeyChange>,
     pub resumed: Vec<Resume>,
+    pub resumed_receiving: usize,
     pub released: bool,
     pub slot: Option<SlotRef>,
     /// Since it was there last.
@@ -72,6 +73,14 @@ fn world() -> MutexGuard<'static, Option<World>> {
     world
 }
 
+/// Each life of the NIC has one.
+fn registry() -> MutexGuard<'static, Option<Registry>> {
+    static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
+    REGISTRY
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 fn with<R>(look: impl FnOnce(&mut World) -> R) -> R {
     look(world().get_or_insert_default())
 }
@@ -114,6 +123,7 @@ pub fn stop() {
     // The listener's thread ends with this.
     drop(UnixStream::connect(path));
     let _ = std::fs::remove_file(path);
+    *registry() = None;
     with(|world| {
         for connection in world.connections.drain(..) {
             let _ = connection.shutdown(std::net::Shutdown::Both);
@@ -140,7 +150,7 @@ fn serve(stream: UnixStream) {
     }
     let _ = (&stream).write_all(ATTACHED_LINE.as_bytes());
     let mut connection = Connection::new(OwnedFd::from(stream));
-    let (mut registry, mut tenant) = (Registry::default(), Tenant::default());
+    let mut tenant = Tenant::default();
     loop {
         let _ = poll(&mut [PollFd::new(&connection, PollFlags::IN)], None);
         let incoming = match connection.poll_request() {
@@ -150,19 +160,25 @@ fn serve(stream: UnixStream) {
         };
         let mut ends = false;
         let answer = incoming.answer(0, &mut Linux, |admitted| {
-            registry.answer(&mut tenant, admitted, |order| {
-                if dies_of(&order) {
-                    ends = true;
-                    return Answer::refused(Errno::NODEV);
-                }
-                ends = is_mute(&order);
-                let dies_for_long = ends && is_mortal(&order);
-                let answer = act(order);
-                if dies_for_long {
-                    stop();
-                }
-                answer
-            })
+            let resolved = registry()
+                .get_or_insert_default()
+                .resolve(&mut tenant, admitted);
+            let order = match resolved {
+                Ok(Resolved::SlotRequest(order)) => order,
+                Ok(Resolved::Attached(answer)) => return answer,
+                Err(refusal) => return refusal.into(),
+            };
+            if dies_of(&order) {
+                ends = true;
+                return Answer::refused(Errno::NODEV);
+            }
+            ends = is_mute(&order);
+            let dies_for_long = ends && is_mortal(&order);
+            let answer = act(order);
+            if dies_for_long {
+                stop();
+            }
+            answer
         });
         if ends {
             return;
@@ -221,6 +237,9 @@ fn act(order: SlotRequest) -> Answer {
                     .set_status(direction, slot.generation(), OffloadState::Offloaded);
                 if direction == Direction::Receive {
                     // It opens nothing.
+                    let flow = world.flows.entry(cookie).or_default();
+                    flow.slot = Some(slot);
+                    flow.resumed_receiving += usize::from(resume.is_some());
                     return Answer::at(tcpsn(0));
                 }
                 if resume.is_none() && world.busy.contains(&cookie) {

@@ -234,7 +234,7 @@ fn a_connection_that_both_sides_have_ended_is_not_reset_for_a_restart() {
 }
 
 /// A record begins there, and has the number that it is told with; the stream's first one has the number `first`.
-fn assert_is_boundary(resumed: Resume, stream: &[u8], first: u64) {
+pub fn assert_is_boundary(resumed: Resume, stream: &[u8], first: u64) {
     let (mut at, mut number) = (0, first);
     while nic::tcpsn(at as u64) != resumed.tcpsn {
         at += 5 + usize::from(u16::from_be_bytes([stream[at + 3], stream[at + 4]]));

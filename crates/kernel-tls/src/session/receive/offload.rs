@@ -2,7 +2,6 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use attachment::results::Results;
@@ -76,14 +75,14 @@ impl Session {
         fd: BorrowedFd<'_>,
     ) -> Result<(), Failure> {
         let mut receiving = self.receiving();
-        let is_ours = receiving.device.teller == crate::process::id();
-        if !receiving.device.is_on || !is_ours || receiving.keys.check().is_err() {
+        if !receiving.device.is_on || receiving.keys.check().is_err() {
             return Ok(());
         }
-        let is_known = receiving.device.connection == offload::connection()?;
+        let is_known = receiving.device.nic == offload::connection()?.nic;
         if is_known {
             return Ok(());
         }
+        offload::renew(&self.shared.slot);
         let resume = receiving.boundary();
         match self.tell_receiving(fd, &mut receiving, Some(resume)) {
             // It goes on without.
@@ -103,9 +102,8 @@ impl Session {
             return Err(Failure::NotThere);
         };
         let results = Results::new(slot.results());
-        let (teller, connection) = (crate::process::id(), offload::connection()?);
-        let device = &receiving.device;
-        if (device.teller, device.connection) != (teller, connection) {
+        let connection = offload::connection()?;
+        if receiving.device.nic != connection.nic {
             results.doubt();
         }
         results.announce_epoch(receiving.keys.epoch);
@@ -114,10 +112,8 @@ impl Session {
             Ok(told) => {
                 receiving.device.is_on = true;
                 receiving.device.position = told.tcpsn.0;
-                receiving.device.teller = teller;
-                receiving.device.connection = connection;
-                self.told.store(true, Relaxed);
-                offload::keep(self, connection);
+                receiving.device.nic = connection.nic;
+                self.follow(Some(connection));
                 Ok(())
             }
             Err(failure) => {
