@@ -28,6 +28,8 @@ pub struct SocketFacts {
     pub received: u64,
     /// Bytes of those that the program has not read (`SIOCINQ`).
     pub unread: u32,
+    /// Bytes beyond those received in order that the peer has been told there is room for (`tcpi_rcv_wnd`); 0 where Linux does not say (before 6.2).
+    pub window: u32,
     /// Bytes came beyond a gap at some time.
     pub reordered: bool,
     /// The peer has ended its direction: nothing more comes.
@@ -65,6 +67,7 @@ pub(crate) struct FactsBytes {
     unacknowledged: U32,
     unread: U32,
     timestamp: U32,
+    window: U32,
     flags: u8,
     _reserved: [u8; 3],
 }
@@ -85,6 +88,7 @@ impl SocketFacts {
         bytes.received = self.received.into();
         bytes.unacknowledged = self.unacknowledged.into();
         bytes.unread = self.unread.into();
+        bytes.window = self.window.into();
         bytes.timestamp = self.timestamp.unwrap_or(0).into();
         for (flag, holds) in [
             (REORDERED, self.reordered),
@@ -119,6 +123,7 @@ impl SocketFacts {
             unacknowledged: bytes.unacknowledged.get(),
             received: bytes.received.get(),
             unread: bytes.unread.get(),
+            window: bytes.window.get(),
             reordered: has(REORDERED),
             peer_has_ended: has(PEER_HAS_ENDED),
             timestamp: has(HAS_TIMESTAMP).then(|| bytes.timestamp.get()),

@@ -154,6 +154,7 @@ impl Examine for SocketExaminer {
                 unacknowledged,
                 received: progress.received,
                 unread,
+                window: progress.window,
                 reordered: progress.has_reordered,
                 peer_has_ended: progress.peer_has_ended,
                 timestamp,

@@ -63,6 +63,8 @@ pub(crate) struct Located {
     pub receive_next: SeqNum,
     /// Behind the last byte that Linux was given, as far as was seen.
     pub given: SeqNum,
+    /// Bytes beyond that for which Linux has told the peer that there is room; 0 where it is unknown.
+    pub window: u32,
     /// Linux may hold bytes beyond what it expects next.
     pub reordered: bool,
     /// The peer has ended its direction: nothing more comes, and `read` may be one too few.
@@ -84,6 +86,7 @@ impl Bases {
             read: receive_next - facts.unread,
             receive_next,
             given: receive_next,
+            window: facts.window,
             reordered: facts.reordered,
             peer_has_ended: facts.peer_has_ended,
         }

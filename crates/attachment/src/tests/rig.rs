@@ -48,6 +48,7 @@ impl Examine for Descriptors {
             unacknowledged: 2,
             received: 3,
             unread: 4,
+            window: 0,
             reordered: true,
             peer_has_ended: false,
             timestamp: Some(5),

@@ -281,6 +281,7 @@ impl Inside {
                 unacknowledged: connection.sent as u32,
                 received: connection.received as u64,
                 unread: 0,
+                window: 0,
                 reordered: false,
                 peer_has_ended: false,
                 timestamp: None,

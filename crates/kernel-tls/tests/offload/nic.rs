@@ -205,6 +205,7 @@ impl Examine for Linux {
             unacknowledged: 0,
             received: 0,
             unread: 0,
+            window: 0,
             reordered: false,
             peer_has_ended: false,
             timestamp: None,

@@ -14,12 +14,14 @@ const CLOSE_WAIT: u8 = 8;
 const LAST_ACK: u8 = 9;
 const CLOSING: u8 = 11;
 
-/// Where `struct tcp_info` has its state, its options, `tcpi_bytes_acked`, `tcpi_bytes_received` and `tcpi_rcv_ooopack` (Linux 5.4).
+/// Where `struct tcp_info` has its state, its options, `tcpi_bytes_acked`, `tcpi_bytes_received`, `tcpi_rcv_ooopack` (Linux 5.4) and `tcpi_rcv_wnd`
+/// (Linux 6.2).
 const INFO_STATE: usize = 0;
 const INFO_OPTIONS: usize = 5;
 const INFO_ACKED: usize = 120;
 const INFO_RECEIVED: usize = 128;
 const INFO_REORDERED: usize = 224;
+const INFO_WINDOW: usize = 232;
 const INFO_LEN: usize = 256;
 /// `TCPI_OPT_TIMESTAMPS`.
 const WITH_TIMESTAMPS: u8 = 1;
@@ -31,6 +33,8 @@ const SO_BINDTOIFINDEX: i32 = 62;
 pub(super) struct Progress {
     pub(super) acknowledged: u64,
     pub(super) received: u64,
+    /// 0 where Linux does not say.
+    pub(super) window: u32,
     pub(super) has_reordered: bool,
     pub(super) peer_has_ended: bool,
     pub(super) with_timestamps: bool,
@@ -52,10 +56,15 @@ pub(super) fn progress(socket: BorrowedFd<'_>) -> Result<Progress, Errno> {
         let bytes = info[at..].first_chunk();
         u64::from_ne_bytes(*bytes.expect("it is inside"))
     };
+    let short = |at: usize| {
+        let bytes = info[at..].first_chunk();
+        u32::from_ne_bytes(*bytes.expect("it is inside"))
+    };
     Ok(Progress {
         acknowledged: count(INFO_ACKED),
         received: count(INFO_RECEIVED),
-        has_reordered: info[INFO_REORDERED..INFO_REORDERED + 4] != [0; 4],
+        window: short(INFO_WINDOW),
+        has_reordered: short(INFO_REORDERED) != 0,
         peer_has_ended,
         with_timestamps: info[INFO_OPTIONS] & WITH_TIMESTAMPS != 0,
     })

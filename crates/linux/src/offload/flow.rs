@@ -20,6 +20,10 @@ const LONG_AGO: u32 = 1 << 28;
 /// Acknowledgements of segments of Linux's that have overtaken others may differ by so many bytes.
 const MAX_REORDERED: u32 = 1 << 16;
 
+/// A window as Linux has it by default at the most, and more (`tcp_rmem`).
+const MOST_QUEUED: u32 = 16 << 20;
+const LONGEST_SEGMENT: u32 = 1 << 16;
+
 /// A connection of which some bytes are the NIC's to transform.
 #[derive(Debug)]
 pub(crate) struct Flow {
@@ -48,6 +52,8 @@ pub(crate) struct Flow {
     pub acked: Option<SeqNum>,
     /// Behind the last byte that Linux was given, once it was.
     pub given: Option<SeqNum>,
+    /// It began before this NIC was there: another one has given Linux bytes, too.
+    pub is_inherited: bool,
     /// When Linux may be asked about a SYN of these addresses again.
     pub ask_at: Instant,
     /// What holds for the bytes from the first one on that are the NIC's: in order, never empty once the NIC has had keys for them.
@@ -300,6 +306,21 @@ impl Flow {
     pub fn expects(&mut self, socket: &Located) {
         self.acked = Some(socket.receive_next);
         self.is_given(socket.given);
+    }
+
+    /// Before which position Linux may hold bytes of which this is not known in which form they went up, or be about to get them.
+    pub fn may_be_queued(&self, socket: &Located) -> SeqNum {
+        let next = socket.receive_next;
+        // Linux takes a segment that begins in the window it has told of, and never tells of less than before (RFC 9293 §3.8.6.2.1).
+        let window = match socket.window {
+            0 => MOST_QUEUED,
+            window => window.saturating_add(LONGEST_SEGMENT).min(MAX_WINDOW),
+        };
+        match self.given {
+            _ if self.is_inherited && socket.reordered => next + window,
+            Some(given) => given.max(next).min(next + window),
+            None => next,
+        }
     }
 
     /// The library may have come back with all keys: then the connection goes on.

@@ -205,6 +205,7 @@ impl Offload {
             plain_until: None,
             acked: Some(facts.receive_next),
             given: Some(facts.given),
+            is_inherited: false,
             ask_at: env.now,
             epochs: VecDeque::new(),
             check_at: env.now + FIRST_CHECK,
@@ -312,7 +313,7 @@ impl Offload {
         let start = Start {
             tcpsn: facts.read,
             next: facts.receive_next,
-            reordered: facts.reordered,
+            queued: flow.may_be_queued(&facts),
         };
         let boundary = resume.map(|resume| resume.tcpsn);
         let (flow, slot) = (facts.flow.reversed(), slot.clone());

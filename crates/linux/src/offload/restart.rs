@@ -152,6 +152,7 @@ impl Offload {
             plain_until: first_start.filter(|_| entry.plain_before),
             acked: None,
             given: None,
+            is_inherited: true,
             ask_at: now,
             epochs,
             check_at: now,

@@ -8,8 +8,6 @@ use wire::SeqNum;
 use super::forms::{Forms, Unfit};
 use crate::following::{Followed, Following};
 
-/// What of the stream may lie in Linux's queue of packets out of order when offload begins, at the most: a receive window's worth.
-const MOST_QUEUED: u32 = 16 << 20;
 /// Free words at which a connection whose runs were not read is offloaded again.
 const ENOUGH_FREE: usize = RUNS * 3 / 4;
 
@@ -20,8 +18,8 @@ pub(crate) struct Start {
     pub(crate) tcpsn: SeqNum,
     /// The next byte that Linux expects.
     pub(crate) next: SeqNum,
-    /// Packets may lie in Linux's queue that came out of order.
-    pub(crate) reordered: bool,
+    /// Packets that came before may lie in Linux's queue of those out of order, or be on their way there: all before this.
+    pub(crate) queued: SeqNum,
 }
 
 /// Where a context is to begin.
@@ -62,8 +60,8 @@ impl Flow {
             slot,
             keys,
             epoch,
-            following: match start.reordered {
-                true => Following::From(start.next + MOST_QUEUED),
+            following: match start.queued.after(start.next) {
+                true => Following::From(start.queued),
                 false => Following::No,
             },
             asking: Asking::default(),

@@ -89,6 +89,7 @@ impl Socket {
             unacknowledged: self.unacknowledged.distance_to(self.write),
             received: u64::from(self.first.1.distance_to(self.receive_next)),
             unread: self.read.distance_to(self.receive_next),
+            window: 0,
             reordered: false,
             peer_has_ended: self.peer_has_ended,
             timestamp: self.timestamp,

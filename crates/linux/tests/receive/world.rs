@@ -19,6 +19,8 @@ use wire::{FlowKey, SeqNum};
 
 const OURS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const COOKIE: u64 = 1;
+/// More than a test has under way at a time.
+const WINDOW: u32 = 256 << 10;
 const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
 /// The stream as a peer sends it, and how far it has come.
@@ -82,6 +84,8 @@ impl Sockets for OneSocket {
 struct Queue {
     next: usize,
     pieces: BTreeMap<usize, Vec<u8>>,
+    /// There was something out of order at some time.
+    has_reordered: bool,
 }
 
 impl World {
@@ -156,7 +160,8 @@ impl World {
             unacknowledged: 0,
             received: self.queue.next as u64,
             unread: 0,
-            reordered: !self.queue.pieces.is_empty(),
+            window: WINDOW,
+            reordered: self.queue.has_reordered,
             peer_has_ended: false,
             timestamp: None,
         }))
@@ -294,6 +299,7 @@ impl Queue {
             self.next += piece.len();
             ready.extend(piece);
         }
+        self.has_reordered |= !self.pieces.is_empty();
         ready
     }
 }
