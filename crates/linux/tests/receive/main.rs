@@ -341,6 +341,29 @@ fn a_stream_in_order_is_decrypted_by_the_nic() {
     }
 }
 
+#[test]
+fn records_that_are_looked_at_before_they_are_read_count_once() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = || [Counter::RxDeviceRecords, Counter::RxRecords].map(|it| counters().get(it));
+    let before = count();
+    let mut run = Run::new(TLS_1_3, 51, 77, 5);
+    for _ in 0..10 {
+        run.step(&Step::Record(1000));
+    }
+    run.deliver(&[(1448, Fate::Comes); 12]);
+    let mut buffer = vec![0; 20_000];
+    for _ in 0..3 {
+        let fd = run.socket.as_fd();
+        let room = &mut [&mut buffer[..]];
+        let seen = run.session.receive(fd, room, true, libc::MSG_PEEK);
+        assert_eq!(seen.map(|seen| seen.len), Ok(10_000));
+    }
+    run.read(20_000);
+    run.process.end();
+    let [by_nic, all] = count();
+    assert_eq!((by_nic - before[0], all - before[1]), (10, 10));
+}
+
 /// A stream whose handshake came out of order: reads so many records, and gives how many the NIC has decrypted. It is restarted behind so many.
 fn decrypted_behind_reordering(records: usize, restarts_behind: Option<usize>) -> u64 {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! Opening a record, whatever the NIC has done of it.
 
-use attachment::results::What;
+use attachment::results::{Span, What};
 use l5p::tls::{ContentType, Location, Opened, Output, Piece, Reader, TlsError};
 use wire::SeqNum;
 
@@ -46,6 +46,7 @@ impl Session {
             false => Output::To(direct),
         };
         let epoch = state.keys.epoch;
+        let done_by_nic = counter_of(&offloaded);
         let mut joined = Vec::new();
         let opened = open_record(
             reader,
@@ -59,6 +60,9 @@ impl Session {
         state.keys.sequence += 1;
         counters().add(Counter::RxRecords, 1);
         counters().add(Counter::RxBytes, opened.len() as u64);
+        if let Some(counter) = done_by_nic {
+            counters().add(counter, 1);
+        }
         let record_type = opened.content_type;
         let content = match opened.content {
             Location::Output(len) if record_type == ContentType::APPLICATION_DATA => {
@@ -94,6 +98,22 @@ impl Session {
     }
 }
 
+/// What a record counts as of which the NIC has done this.
+fn counter_of(offloaded: &Decryption) -> Option<Counter> {
+    match offloaded {
+        Decryption::None => None,
+        Decryption::Partial(spans) if has_either(spans) => Some(Counter::RxDeviceEitherRecords),
+        Decryption::Partial(_) => Some(Counter::RxDevicePartialRecords),
+        Decryption::Full(_) => Some(Counter::RxDeviceRecords),
+    }
+}
+
+fn has_either(spans: &[Span]) -> bool {
+    spans
+        .iter()
+        .any(|span| matches!(span.what, What::Either(_)))
+}
+
 /// Opens a record that has come in two parts, of which the first may be empty, and of which the NIC has decrypted what `offloaded` says. The content is in
 /// `joined` if that is filled.
 pub(super) fn open_record(
@@ -106,15 +126,9 @@ pub(super) fn open_record(
 ) -> Result<Opened, TlsError> {
     let [first, rest] = parts;
     match offloaded {
-        Decryption::Partial(spans)
-            if spans
-                .iter()
-                .any(|span| matches!(span.what, What::Either(_))) =>
-        {
+        Decryption::Partial(spans) if has_either(&spans) => {
             let record = &mut [&*first, &*rest].concat();
-            let opened = either::open_either(reader, epoch, record, &spans, joined)?;
-            counters().add(Counter::RxDeviceEitherRecords, 1);
-            Ok(opened)
+            either::open_either(reader, epoch, record, &spans, joined)
         }
         Decryption::Partial(spans) => {
             let tags: Vec<_> = spans
@@ -126,16 +140,12 @@ pub(super) fn open_record(
                     }
                 })
                 .collect();
-            counters().add(Counter::RxDevicePartialRecords, 1);
             let mut pieces = decryption::cut([first, rest], &spans, &tags);
             reader.open(&mut pieces, output)
         }
         Decryption::None | Decryption::Full(_) => {
             let decrypted = match offloaded {
-                Decryption::Full(tag) => {
-                    counters().add(Counter::RxDeviceRecords, 1);
-                    Some(decryption::reader_tag(reader, epoch, tag))
-                }
+                Decryption::Full(tag) => Some(decryption::reader_tag(reader, epoch, tag)),
                 _ => None,
             };
             let kept = first.len();
