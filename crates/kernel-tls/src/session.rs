@@ -46,6 +46,8 @@ pub struct Session {
     no_padding: AtomicI32,
     /// Bytes that a call waits for (`SO_RCVLOWAT`); 0 if the program has not said.
     low_water: AtomicI32,
+    /// No NIC is asked to do its records.
+    is_software: AtomicBool,
     /// The kernel's name of the socket.
     cookie: u64,
     /// The descriptor that it was last called by, or −1.
@@ -232,7 +234,13 @@ impl Session {
             zerocopy: AtomicI32::new(0),
             no_padding: AtomicI32::new(0),
             low_water: AtomicI32::new(0),
+            is_software: AtomicBool::new(false),
         })
+    }
+
+    /// Has records made and opened here from the next direction on that is given keys: no NIC is asked, and nothing said of that.
+    pub fn ask_no_nic(&self) {
+        self.is_software.store(true, Relaxed);
     }
 
     /// Has calls that receive wait for so many bytes of content (`SO_RCVLOWAT`), beginning with the next one.
@@ -243,6 +251,10 @@ impl Session {
     /// Bytes of content that calls wait for.
     pub fn low_water(&self) -> i32 {
         self.low_water.load(Relaxed).max(1)
+    }
+
+    fn asks_no_nic(&self) -> bool {
+        self.is_software.load(Relaxed)
     }
 
     /// The program has got another descriptor of the socket.

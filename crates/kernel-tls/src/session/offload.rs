@@ -362,6 +362,9 @@ impl Session {
 
     /// The slot that stands for the socket, for both directions.
     pub(super) fn claim_slot(&self) -> Option<(Slot<'static>, SlotName)> {
+        if self.asks_no_nic() {
+            return None;
+        }
         let known = offload::slot(&self.shared.slot);
         if known.is_some() {
             return known;

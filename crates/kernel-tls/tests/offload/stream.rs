@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use attachment::{Direction, Errno, OffloadState};
-use kernel_tls::{Counter, RECORD_TYPE_DATA, counters};
+use kernel_tls::{Counter, RECORD_TYPE_DATA, TLS_RX, counters};
 use proptest::prelude::*;
 
 use crate::end::{
@@ -109,6 +109,24 @@ fn a_socket_that_the_nic_refuses_is_done_in_software() {
     assert!(nic::flow(cookie).key_changes.is_empty());
     let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
     assert_eq!(content(&got, RECORD_TYPE_DATA), data);
+}
+
+#[test]
+fn a_session_that_is_to_ask_no_nic_asks_none() {
+    let _running = nic::running();
+    let (sender, received) = connect();
+    sender.session.ask_no_nic();
+    let keys = keys((0x0304, 51), 1, 9);
+    let set = sender
+        .session
+        .set_option(sender.socket.as_fd(), TLS_RX, &keys);
+    assert_eq!(set, Ok(()));
+    sender.set_keys(&keys);
+    sender.send_all(b"all", RECORD_TYPE_DATA, 0);
+    let cookie = sender.close();
+    assert!(nic::flow(cookie).slot.is_none());
+    let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
+    assert_eq!(content(&got, RECORD_TYPE_DATA), b"all");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Session {
                 }
                 Err(Failure::Lost) => may_have_taken = true,
                 Err(failure) if !may_have_taken => {
-                    if failure == Failure::NotThere {
+                    if failure == Failure::NotThere && !self.asks_no_nic() {
                         offload::complain(failure, Counter::RxDeviceRefused);
                     }
                     break;

@@ -15,10 +15,11 @@ use super::parts;
 use super::rounds::since;
 use crate::bench::case::Round;
 use crate::bench::cycles_per_second;
+use crate::bench::daemon;
 use crate::bench::tap::Measured;
 
 /// Connections.
-const STREAMS: usize = 4;
+pub const STREAMS: usize = 4;
 /// Bytes of one write.
 const WRITE: usize = 256 << 10;
 /// How long a reader waits before it looks whether that was all.
@@ -113,17 +114,57 @@ pub struct Bulk<'a> {
     way: FlowDirection,
     took: Duration,
     streams: Vec<Stream>,
-    /// The content, twice, so that all of it is there from any place on.
     pattern: Vec<u8>,
     /// The first round compares what comes.
     compares: bool,
 }
 
-struct Stream {
+/// Both ends of a connection.
+pub trait Ends: Send + Sync {
+    /// Writes some of the bytes.
+    ///
+    /// # Errors
+    /// When the connection has failed.
+    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Reads what has come.
+    ///
+    /// # Errors
+    /// When the connection has failed; `WouldBlock` when nothing has come for [`LOOK`].
+    fn read(&self, to: &mut [u8]) -> io::Result<usize>;
+}
+
+struct Plain {
     sender: TcpStream,
     receiver: TcpStream,
+}
+
+impl Ends for Plain {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.sender).write(bytes)
+    }
+
+    fn read(&self, to: &mut [u8]) -> io::Result<usize> {
+        (&self.receiver).read(to)
+    }
+}
+
+/// A connection over which bytes go.
+pub struct Stream {
+    ends: Box<dyn Ends>,
     /// Bytes of all rounds before.
     passed: u64,
+}
+
+/// What a stream has done in a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// Bytes.
+    pub bytes: u64,
+    /// They were the right ones, as far as that was looked at.
+    pub is_right: bool,
+    /// Processor time of the thread that has read them.
+    pub reader: Duration,
 }
 
 impl<'a> Bulk<'a> {
@@ -140,16 +181,18 @@ impl<'a> Bulk<'a> {
             Carrier::Nic => Network::at(0),
             Carrier::BareForwarder => Network::beside_nic(),
         };
-        let open = || Stream::open(network, at, way);
+        let open = || {
+            let (sender, receiver) = connect(network, at, way)?;
+            Ok(Stream::new(Box::new(Plain { sender, receiver })))
+        };
         let streams = (0..STREAMS).map(|_| open()).collect::<anyhow::Result<_>>();
-        let pattern = (0..WRITE).map(|at| (at * 31 + at / 253) as u8);
         Ok(Self {
             network,
             carrier,
             way,
             took,
             streams: streams.with_context(|| carrier.label(way))?,
-            pattern: pattern.collect::<Vec<_>>().repeat(2),
+            pattern: pattern(),
             compares: true,
         })
     }
@@ -165,94 +208,128 @@ impl<'a> Bulk<'a> {
             Carrier::BareForwarder => self.network.forwarder.processor_time(),
         }
     }
+}
 
-    /// Sends until the time is up, and waits for all of it. Gives the bytes, and whether they were the right ones.
-    fn transfer(&mut self) -> anyhow::Result<(u64, bool)> {
-        let (pattern, compares) = (&self.pattern[..], self.compares);
-        let until = Instant::now() + self.took;
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = self
-                .streams
-                .iter_mut()
-                .map(|stream| scope.spawn(move || stream.pass(until, pattern, compares)))
-                .collect();
-            let (mut bytes, mut right) = (0, true);
-            for thread in threads {
-                let done = thread
-                    .join()
-                    .ok()
-                    .context("a stream's thread has panicked")?;
-                let (passed, is_right) = done.context("a connection has failed")?;
-                bytes += passed;
-                right &= is_right;
-            }
-            Ok((bytes, right))
-        })
-    }
+/// Sends for so long over all of them, and waits for what was sent.
+///
+/// # Errors
+/// When a connection has failed.
+pub fn transfer(
+    streams: &mut [Stream],
+    took: Duration,
+    pattern: &[u8],
+    compares: bool,
+) -> anyhow::Result<Passed> {
+    let until = Instant::now() + took;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = streams
+            .iter_mut()
+            .map(|stream| scope.spawn(move || stream.pass(until, pattern, compares)))
+            .collect();
+        let mut all = Passed {
+            bytes: 0,
+            is_right: true,
+            reader: Duration::ZERO,
+        };
+        for thread in threads {
+            let done = thread
+                .join()
+                .ok()
+                .context("a stream's thread has panicked")?;
+            let passed = done.context("a connection has failed")?;
+            all.bytes += passed.bytes;
+            all.is_right &= passed.is_right;
+            all.reader += passed.reader;
+        }
+        Ok(all)
+    })
+}
+
+/// A connection: who sends, and who receives.
+///
+/// # Errors
+/// When the hosts don't reach each other.
+pub fn connect(
+    network: &Network,
+    at: SocketAddr,
+    way: FlowDirection,
+) -> anyhow::Result<(TcpStream, TcpStream)> {
+    let listener = network.server.run(move || Ok(TcpListener::bind(at)?))?;
+    let at = listener.local_addr()?;
+    let (near, far) = (
+        move || Ok(listener.accept()?.0),
+        move || Ok(TcpStream::connect_timeout(&at, PATIENCE)?),
+    );
+    let far = network.client.run(far)?;
+    let near = network.server.run(near)?;
+    let (sender, receiver) = match way {
+        FlowDirection::Out => (near, far),
+        FlowDirection::In => (far, near),
+    };
+    sender.set_write_timeout(Some(PATIENCE))?;
+    receiver.set_read_timeout(Some(LOOK))?;
+    Ok((sender, receiver))
+}
+
+/// The content, twice, so that all of it is there from any place on.
+pub fn pattern() -> Vec<u8> {
+    let pattern = (0..WRITE).map(|at| (at * 31 + at / 253) as u8);
+    pattern.collect::<Vec<_>>().repeat(2)
 }
 
 impl Stream {
-    fn open(network: &Network, at: SocketAddr, way: FlowDirection) -> anyhow::Result<Self> {
-        let listener = network.server.run(move || Ok(TcpListener::bind(at)?))?;
-        let at = listener.local_addr()?;
-        let (near, far) = (
-            move || Ok(listener.accept()?.0),
-            move || Ok(TcpStream::connect_timeout(&at, PATIENCE)?),
-        );
-        let far = network.client.run(far)?;
-        let near = network.server.run(near)?;
-        let (sender, receiver) = match way {
-            FlowDirection::Out => (near, far),
-            FlowDirection::In => (far, near),
-        };
-        sender.set_write_timeout(Some(PATIENCE))?;
-        receiver.set_read_timeout(Some(LOOK))?;
-        Ok(Self {
-            sender,
-            receiver,
-            passed: 0,
-        })
+    /// Nothing has passed yet.
+    pub fn new(ends: Box<dyn Ends>) -> Self {
+        Self { ends, passed: 0 }
     }
 
-    fn pass(&mut self, until: Instant, pattern: &[u8], compares: bool) -> io::Result<(u64, bool)> {
+    fn pass(&mut self, until: Instant, pattern: &[u8], compares: bool) -> io::Result<Passed> {
         let sent = AtomicU64::new(u64::MAX);
-        let (mut sender, mut receiver) = (&self.sender, &self.receiver);
-        let before = self.passed;
+        let (ends, before) = (&*self.ends, self.passed);
         let received = std::thread::scope(|scope| {
             let sending = scope.spawn(|| {
                 let mut bytes = 0;
                 while Instant::now() < until {
-                    sender.write_all(&pattern[..WRITE])?;
+                    write_all(ends, &pattern[..WRITE])?;
                     bytes += WRITE as u64;
                 }
                 sent.store(bytes, Ordering::Release);
                 Ok(())
             });
-            let received = receive(&mut receiver, &sent, before, pattern, compares);
+            let received = receive(ends, &sent, before, pattern, compares);
             let sending: io::Result<()> = sending.join().expect("a sender does not panic");
             sending.and(received)
         })?;
-        self.passed += received.0;
+        self.passed += received.bytes;
         Ok(received)
     }
 }
 
-/// Reads until all has come that was sent. Gives the bytes, and whether they were the right ones.
+fn write_all(ends: &dyn Ends, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = ends.write(bytes)?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
+
+/// Reads until all has come that was sent.
 fn receive(
-    from: &mut &TcpStream,
+    ends: &dyn Ends,
     sent: &AtomicU64,
     before: u64,
     pattern: &[u8],
     compares: bool,
-) -> io::Result<(u64, bool)> {
+) -> io::Result<Passed> {
     let mut buffer = vec![0; WRITE];
-    let (mut bytes, mut right, mut last) = (0, true, Instant::now());
+    let (mut bytes, mut is_right, mut last) = (0, true, Instant::now());
+    let began = own_time();
     while bytes < sent.load(Ordering::Acquire) {
-        match from.read(&mut buffer) {
+        match ends.read(&mut buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(len) => {
                 let at = ((before + bytes) % WRITE as u64) as usize;
-                right &= !compares || buffer[..len] == pattern[at..at + len];
+                is_right &= !compares || buffer[..len] == pattern[at..at + len];
                 bytes += len as u64;
                 last = Instant::now();
             }
@@ -260,7 +337,16 @@ fn receive(
             Err(error) => return Err(error),
         }
     }
-    Ok((bytes, right))
+    Ok(Passed {
+        bytes,
+        is_right,
+        reader: own_time().saturating_sub(began),
+    })
+}
+
+/// Processor time of this thread.
+fn own_time() -> Duration {
+    daemon::read_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
 }
 
 fn is_nothing(error: &io::Error) -> bool {
@@ -276,7 +362,8 @@ impl Bulk<'_> {
     pub fn round(&mut self) -> anyhow::Result<Round<Counted>> {
         let counters = self.network.nic.counters()?;
         let (before, began) = (self.carrier_time()?, Instant::now());
-        let (bytes, verified) = self.transfer()?;
+        let streams = &mut self.streams;
+        let passed = transfer(streams, self.took, &self.pattern, self.compares)?;
         let seconds = began.elapsed().as_secs_f64();
         let carrier_seconds = (self.carrier_time()? - before).as_secs_f64();
         let counted = Counted {
@@ -290,9 +377,9 @@ impl Bulk<'_> {
         };
         let measured = Measured {
             cycles: carrier_seconds * cycles_per_second(),
-            verified,
+            verified: passed.is_right,
         };
-        Ok(Round::of_linux(bytes, measured, counted))
+        Ok(Round::of_linux(passed.bytes, measured, counted))
     }
 
     /// The first round is over: the others compare nothing.

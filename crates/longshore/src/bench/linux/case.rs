@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::bulk::{BulkCase, Carrier, FlowDirection};
 use super::parts;
+use super::reading::{Reader, ReadingCase};
 use super::wrk::Latency;
 use crate::bench::case;
 use crate::bench::cycles::per_host_core;
@@ -104,6 +105,8 @@ pub enum Work {
     Serve(Mode),
     /// Plain bytes.
     Carry(Carrier, FlowDirection),
+    /// Reading.
+    Read(Reader),
 }
 
 impl case::Mode for Work {
@@ -111,6 +114,7 @@ impl case::Mode for Work {
         match self {
             Self::Serve(mode) => mode.label().into(),
             Self::Carry(carrier, way) => carrier.label(*way).into(),
+            Self::Read(reader) => format!("reading, {}", reader.label()),
         }
     }
 }
@@ -301,6 +305,8 @@ pub struct Report {
     pub cases: Vec<Case>,
     /// Plain bytes over a few connections: a row per carrier and way.
     pub bulk: Vec<BulkCase>,
+    /// A program on the NIC's host that reads: a row per reader.
+    pub reading: Vec<ReadingCase>,
     /// Rows against each other.
     pub ratios: Ratios,
     /// The NIC's process.

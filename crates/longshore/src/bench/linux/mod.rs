@@ -9,6 +9,7 @@ mod nginx;
 mod nic;
 mod parts;
 mod printed;
+mod reading;
 mod rounds;
 mod server;
 mod settings;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::bulk::BulkCase;
 use super::case::{Case, Report};
+use super::reading::ReadingCase;
 use super::settings::Settings;
 use crate::bench::printed::{self, times, verified};
 use crate::report::{Bar, Bars, Cell, Column, Page, Rows, Table, busy, bytes, significant};
@@ -22,7 +23,9 @@ fn page(asked: &Settings, report: &Report) -> Page {
     let mut page = Page::new(title, &report.settings.command(title));
     page.conclusion(conclusion(report));
     let rounds = report.cases.iter().map(|case| &case.rounds[..]);
-    if let Some(warning) = busy(rounds.chain(report.bulk.iter().map(|case| &case.rounds[..]))) {
+    let bulk = report.bulk.iter().map(|case| &case.rounds[..]);
+    let reading = report.reading.iter().map(|case| &case.rounds[..]);
+    if let Some(warning) = busy(rounds.chain(bulk).chain(reading)) {
         page.warning(warning);
     }
     page.paragraph(summary(asked));
@@ -41,11 +44,11 @@ fn page(asked: &Settings, report: &Report) -> Page {
     page.heading("Forwarding plain bytes: NIC process and bare forwarder")
         .table(bulk_table(&report.bulk))
         .heading("NIC process: cycles per byte by part")
-        .table(parts_table(report));
-    if !report.cases.is_empty() {
-        page.heading("Bytes per CPU-second of the worker")
-            .table(report.ratios.table());
-    }
+        .table(parts_table(report))
+        .heading("Reading on the NIC's host, by who opens the records")
+        .table(reading_table(&report.reading))
+        .heading("Bytes per CPU-second of the worker, or of who reads")
+        .table(report.ratios.table());
     verified(
         &mut page,
         "what was sent, in the first round",
@@ -170,6 +173,27 @@ fn bulk_table(cases: &[BulkCase]) -> Rows<'_, BulkCase> {
         })
         .column(Column::number("carried", "Gbit/s"), |case| {
             case.gbit_per_second
+        })
+}
+
+fn reading_table(cases: &[ReadingCase]) -> Rows<'_, ReadingCase> {
+    Rows::of(cases)
+        .column(Column::text("mode"), |case| case.reader.label())
+        .column(Column::number("per\nCPU-second", "GiB"), |case| {
+            case.bytes_per_cpu_second / f64::from(1 << 30)
+        })
+        .column(Column::number("busy", "%"), |case| {
+            let seconds = case.bytes as f64 * 8.0 / 1e9 / case.gbit_per_second;
+            100.0 * case.reader_cpu_seconds / seconds
+        })
+        .column(Column::number("received", "Gbit/s"), |case| {
+            case.gbit_per_second
+        })
+        .column(Column::number("NIC process\nper KiB", "ns"), |case| {
+            case.nic_cpu_seconds_per_byte * 1e9 * 1024.0
+        })
+        .column(Column::number("offloaded", "%"), |case| {
+            100.0 * case.offloaded_share
         })
 }
 

@@ -8,6 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::bulk::{self, Bulk, BulkCase};
 use super::case::{Case, Counted, Counters, Mode, NicFigures, Report, Work, ratios};
 use super::network::Network;
+use super::reading::{self, Reading, ReadingCase};
 use super::server::Server;
 use super::settings::{Program, Settings};
 use super::site::Site;
@@ -47,37 +48,63 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     }
     let took = Duration::from_secs(settings.seconds.into());
     let bulks = bulk::ALL.map(|kind| Bulk::open(&network, kind, took));
+    let readings = reading::ALL.map(|reader| Reading::open(&network, reader, took));
     let mut machines = Machines {
         servers,
         bulks: bulks.into_iter().collect::<anyhow::Result<Vec<_>>>()?,
+        readings: readings.into_iter().collect::<anyhow::Result<Vec<_>>>()?,
     };
     let progress = progress(settings.json);
     let medians = take_turns(&mut machines, settings.rounds, Unit::BYTE, &progress)?;
     let bytes_verified = medians.iter().all(|median| median.verified);
     progress.finish_and_clear();
-    let (mut cases, mut bulk) = (Vec::new(), Vec::new());
+    let (mut cases, mut bulk, mut reading) = (Vec::new(), Vec::new(), Vec::new());
     for median in medians {
         match median.mode {
             Work::Serve(mode) => cases.push(Case::new(mode, median)),
             Work::Carry(carrier, way) => bulk.push(BulkCase::new((carrier, way), median)),
+            Work::Read(reader) => reading.push(ReadingCase::new(reader, median)),
         }
     }
     notes.extend(cases.iter().filter_map(Case::note));
+    notes.extend(reading.iter().filter_map(ReadingCase::note));
     Ok(Report {
         settings: settings.parameters(),
-        ratios: ratios(&cases),
+        ratios: reading::ratios(&reading, ratios(&cases)),
         nic: NicFigures::of((&cases, &bulk), settings.connections, memory_idle),
         cases,
         bulk,
+        reading,
         bytes_verified,
         notes,
     })
 }
 
-/// What takes turns: servers, then carriers.
+/// What takes turns: servers, then carriers, then readers.
 struct Machines<'a> {
     servers: Vec<Server<'a>>,
     bulks: Vec<Bulk<'a>>,
+    readings: Vec<Reading<'a>>,
+}
+
+/// Whose turn it is.
+enum Machine<'m, 'a> {
+    Server(&'m mut Server<'a>),
+    Bulk(&'m mut Bulk<'a>),
+    Reading(&'m mut Reading<'a>),
+}
+
+impl<'a> Machines<'a> {
+    fn at(&mut self, turn: usize) -> Machine<'_, 'a> {
+        let (servers, bulks) = (self.servers.len(), self.bulks.len());
+        if turn < servers {
+            Machine::Server(&mut self.servers[turn])
+        } else if turn < servers + bulks {
+            Machine::Bulk(&mut self.bulks[turn - servers])
+        } else {
+            Machine::Reading(&mut self.readings[turn - servers - bulks])
+        }
+    }
 }
 
 impl Rig for Machines<'_> {
@@ -88,23 +115,28 @@ impl Rig for Machines<'_> {
         let servers = self.servers.iter().map(|server| Work::Serve(server.mode()));
         let bulks = self.bulks.iter().map(Bulk::kind);
         let bulks = bulks.map(|(carrier, way)| Work::Carry(carrier, way));
-        servers.chain(bulks).map(Turn::from).collect()
+        let readings = self.readings.iter().map(|it| Work::Read(it.reader()));
+        servers
+            .chain(bulks)
+            .chain(readings)
+            .map(Turn::from)
+            .collect()
     }
 
     fn round(&mut self, turn: usize) -> anyhow::Result<Vec<Round<Counted>>> {
-        let servers = self.servers.len();
-        let round = match self.servers.get_mut(turn) {
-            Some(server) => server.round()?,
-            None => self.bulks[turn - servers].round()?,
+        let round = match self.at(turn) {
+            Machine::Server(server) => server.round()?,
+            Machine::Bulk(bulk) => bulk.round()?,
+            Machine::Reading(reading) => reading.round()?,
         };
         Ok(vec![round])
     }
 
     fn warmed_up(&mut self, turn: usize) -> anyhow::Result<()> {
-        let servers = self.servers.len();
-        match self.servers.get_mut(turn) {
-            Some(server) => server.warmed_up(),
-            None => self.bulks[turn - servers].warmed_up(),
+        match self.at(turn) {
+            Machine::Server(server) => server.warmed_up(),
+            Machine::Bulk(bulk) => bulk.warmed_up(),
+            Machine::Reading(reading) => reading.warmed_up(),
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::size::between;
 /// Settings of `bench linux`.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Server to measure: nginx, or none to measure only how the NIC process forwards plain bytes
+    /// Server to measure: nginx, or none to measure only how the NIC process forwards, and reading
     #[arg(long, value_enum, default_value_t = Program::Nginx, hide_possible_values = true)]
     pub program: Program,
 
@@ -63,7 +63,7 @@ impl Settings {
 pub enum Program {
     /// The installed nginx
     Nginx,
-    /// No server: measure only how the NIC process forwards plain bytes
+    /// No server: measure only how the NIC process forwards plain bytes, and reading
     None,
 }
 
