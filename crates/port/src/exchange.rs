@@ -131,18 +131,18 @@ impl Exchange {
             return;
         };
         room.copy_from_slice(frame);
-        outgoing.ring.commit(frame.len(), meta);
         outgoing.is_filled = true;
+        if outgoing.ring.commit(frame.len(), meta) {
+            // Much for one batch: the other worker makes room while the rest is copied.
+            outgoing.publish();
+        }
         self.counters.rx_passed_on += 1;
     }
 
-    /// Lets the other workers see what was passed on to them: one store for each that was given anything.
+    /// Lets the other workers see what was passed on to them: one store for each that was given anything. Of large batches they see the
+    /// beginning before.
     pub fn publish(&mut self) {
-        for outgoing in &mut self.outgoing {
-            if std::mem::take(&mut outgoing.is_filled) && outgoing.ring.publish() {
-                outgoing.wake.wake();
-            }
-        }
+        self.outgoing.iter_mut().for_each(Outgoing::publish);
     }
 
     /// Gives `take` what the others have passed on, up to a batch from each. Gives their number.
@@ -191,6 +191,14 @@ impl Exchange {
     /// Gives each counter by its name.
     pub fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.counters.visit(visit);
+    }
+}
+
+impl Outgoing {
+    fn publish(&mut self) {
+        if std::mem::take(&mut self.is_filled) && self.ring.publish() {
+            self.wake.wake();
+        }
     }
 }
 

@@ -14,7 +14,10 @@ use crate::exchange::{Exchange, ExchangeConfig};
 use crate::meta::Capabilities;
 use crate::{Fill, Port, Source, Take};
 
-/// Bytes of the ring from each worker to each other one: 16 super-frames.
+/// Bytes of the rings from a worker to all others: a whole batch of super-frames fits that comes by the wrong queue. Pages that are never
+/// used cost nothing.
+const ALL_BYTES: usize = 8 << 20;
+/// Bytes of one of them at least: 16 super-frames.
 const RING_BYTES: usize = 1 << 20;
 
 /// One worker's port.
@@ -41,7 +44,7 @@ pub fn fan<P: Port>(steering: Steering, queues: Vec<P>) -> io::Result<Vec<Member
             .map(|it| it.capabilities().max_frame)
             .max()
             .unwrap_or(0),
-        capacity: RING_BYTES,
+        capacity: RING_BYTES.max(ALL_BYTES / steering.workers().saturating_sub(1).max(1)),
         eventfd: true,
     };
     let exchanges = Exchange::between(steering, config)?;

@@ -87,9 +87,9 @@ impl Producer {
         Some(unsafe { std::slice::from_raw_parts_mut(frame, self.max_frame) })
     }
 
-    /// Appends the frame that has been written into the last reservation.
+    /// Appends the frame that has been written into the last reservation. `true`: the consumer may see all frames by now.
     #[inline]
-    pub(crate) fn commit(&mut self, len: usize, meta: Meta) {
+    pub(crate) fn commit(&mut self, len: usize, meta: Meta) -> bool {
         assert!(
             len <= self.max_frame,
             "a frame of {len} bytes in a buffer of {}",
@@ -98,9 +98,11 @@ impl Producer {
         self.write_header(Header::new(len, meta));
         self.tail += record_len(len) as u64;
         // The consumer works on the first frames of a batch while the others are written.
-        if self.tail - self.published >= PUBLISH_BYTES {
+        let is_much = self.tail - self.published >= PUBLISH_BYTES;
+        if is_much {
             self.store_tail();
         }
+        is_much
     }
 
     /// Lets the consumer see all committed frames. `true`: it sleeps, and must be woken.

@@ -229,3 +229,38 @@ fn a_batch_is_seen_at_once_and_own_frames_by_nobody_else() {
     exchanges[1].cancel_sleep();
     assert_eq!(receive(&mut exchanges[1]), theirs);
 }
+
+/// A batch larger than the ring would else be lost but for its beginning.
+#[test]
+fn of_a_large_batch_a_worker_is_woken_for_the_beginning() {
+    let steering = steering(2);
+    let config = ExchangeConfig {
+        max_frame: 2000,
+        capacity: 64 << 10,
+        eventfd: true,
+    };
+    let mut exchanges = Exchange::between(steering, config).unwrap();
+    let flow = flow_of(steering, 1);
+    let frames: Vec<_> = (0..100)
+        .map(|at| {
+            let mut frame = frame(Some(flow), at);
+            frame.resize(1900, 0);
+            frame
+        })
+        .collect();
+    assert!(exchanges[1].prepare_sleep());
+    let mut got = Vec::new();
+    for part in frames.chunks(20) {
+        sort(&mut exchanges[0], part);
+        let fd = PollFd::from_borrowed_fd(exchanges[1].fd().unwrap(), PollFlags::IN);
+        let now = rustix::event::Timespec::default();
+        assert_eq!(poll(&mut [fd], Some(&now)).unwrap(), 1, "before the end");
+        exchanges[1].cancel_sleep();
+        got.extend(receive(&mut exchanges[1]));
+        assert!(exchanges[1].prepare_sleep());
+    }
+    exchanges[0].publish();
+    got.extend(receive(&mut exchanges[1]));
+    assert_eq!(got, frames);
+    assert_eq!(counter(&exchanges[0], "rx_pass_dropped"), 0);
+}

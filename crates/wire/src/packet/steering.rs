@@ -26,7 +26,7 @@ use crate::{icmp, ipv6};
 /// Spreads flows over workers, by a hash with a secret key: no peer can choose a worker but by trying.
 #[derive(Clone, Copy)]
 pub struct Steering {
-    keys: [u64; 5],
+    keys: [u64; 7],
     workers: u16,
 }
 
@@ -82,17 +82,25 @@ impl Steering {
     #[inline]
     fn hash_v4(&self, src: u64, dst: u64) -> u64 {
         let (low, high) = (src.min(dst), src.max(dst));
-        fold(low ^ self.keys[0], high ^ self.keys[1])
+        self.finished(fold(low ^ self.keys[0], high ^ self.keys[1]))
     }
 
     #[inline]
     fn hash_v6(&self, src: (u128, u16), dst: (u128, u16)) -> u64 {
         let (low, high) = (src.min(dst), src.max(dst));
-        let [k0, k1, k2, k3, k4] = self.keys;
+        let [k0, k1, k2, k3, k4, ..] = self.keys;
         let upper = fold((low.0 >> 64) as u64 ^ k0, (high.0 >> 64) as u64 ^ k1);
         let lower = fold(low.0 as u64 ^ k2, high.0 as u64 ^ k3);
         let ports = u64::from(low.1) << 16 | u64::from(high.1);
-        fold(upper ^ lower.rotate_left(32), ports ^ k4)
+        self.finished(fold(upper ^ lower.rotate_left(32), ports ^ k4))
+    }
+
+    /// A product is linear in each factor: flows at equal distances would have hashes at equal distances, so that who finds two of one worker
+    /// could guess more. The square of one is not.
+    #[inline]
+    fn finished(&self, hash: u64) -> u64 {
+        let [.., k5, k6] = self.keys;
+        fold(hash ^ k5, hash.rotate_left(32) ^ k6)
     }
 
     /// The worker of a received frame. No checksum is looked at.

@@ -192,3 +192,33 @@ fn flows_are_spread_evenly_and_otherwise_under_another_secret() {
     assert!(counts.into_iter().all(is_even), "{counts:?}");
     assert!(is_even(same), "{same} of {FLOWS}");
 }
+
+/// Who has found flows of one worker, finds no others from the distance of their ports: whatever that is, half of the flows at that distance are
+/// of one worker.
+#[test]
+fn flows_at_equal_distances_tell_nothing_of_each_other() {
+    const FLOWS: u16 = 600;
+    for v6 in [false, true] {
+        let address = |last: u8| match v6 {
+            true => IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]),
+            false => IpAddr::from([10, 0, 0, last]),
+        };
+        for secret in 0..40 {
+            let steering = Steering::new(&[secret; 16], 2);
+            let worker = |port: u16| {
+                steering.worker(&FlowKey {
+                    src: (address(1), port),
+                    dst: (address(2), 443),
+                })
+            };
+            let workers: Vec<_> = (1000..1000 + FLOWS + 64).map(worker).collect();
+            for distance in 1..=64 {
+                let pairs = workers.iter().zip(&workers[distance..]);
+                let pairs = pairs.take(FLOWS.into());
+                let same = pairs.filter(|(one, other)| one == other).count();
+                let even = usize::from(FLOWS) / 2;
+                assert!(same.abs_diff(even) < 90, "{same} at {distance}, {secret}");
+            }
+        }
+    }
+}
