@@ -36,6 +36,9 @@ pub enum HandshakeError {
     /// The bytes are no TLS.
     #[error("the peer does not speak TLS here: a record of {0} bytes was announced")]
     NotTls(usize),
+    /// The bytes are no TLS: they begin no record.
+    #[error("the peer does not speak TLS here")]
+    NotARecord,
     /// [`Handshake::into_established`] came too early.
     #[error("the TLS handshake is not complete; feed it until `is_done`")]
     NotComplete,
@@ -190,8 +193,21 @@ impl Handshake {
     }
 }
 
+/// Whether these can be the first bytes of a record: its type and the first half of its version say so, as far as they are there
+/// (RFC 8446 §5.1). A client that speaks HTTP in clear would else be waited for: what it sends looks like a long record.
+#[must_use]
+pub fn begins_record(bytes: &[u8]) -> bool {
+    const TYPES: std::ops::RangeInclusive<u8> = 20..=23;
+    const MAJOR: u8 = 3;
+    bytes.first().is_none_or(|kind| TYPES.contains(kind))
+        && bytes.get(1).is_none_or(|major| *major == MAJOR)
+}
+
 /// Length of the record that `bytes` begin with, `None` while some of it is missing.
 fn first_record(bytes: &[u8]) -> Result<Option<usize>, HandshakeError> {
+    if !begins_record(bytes) {
+        return Err(HandshakeError::NotARecord);
+    }
     let Some(&[_, _, _, high, low]) = bytes.first_chunk() else {
         return Ok(None);
     };

@@ -22,7 +22,7 @@ mod trust_exactly;
 pub use certificate::{Certificate, CertificateError, chain_from_pem};
 pub use certificates::{Certificates, Misfit};
 pub use config::{Options, Trust, client_config, server_config, server_config_by_name};
-pub use handshake::{Established, Handshake, HandshakeError};
+pub use handshake::{Established, Handshake, HandshakeError, begins_record};
 pub use key_log::KeyLogSink;
 pub use l5p::tls::{Algorithm, CryptoInfo, Version};
 pub use openssl::OpenSslError;

@@ -127,12 +127,16 @@ impl Readiness {
         }
     }
 
-    /// Tells the service manager that the service does not hang, when that is due (systemd.service(5), `WatchdogSec=`). To be called by the
-    /// loop that does the work.
-    pub fn keep_alive(&mut self, now: Instant) {
+    /// Tells the service manager that the service does not hang, when that is due (systemd.service(5), `WatchdogSec=`), if all of it goes on.
+    /// To be called by the loop that does the work.
+    pub fn keep_alive(&mut self, now: Instant, goes_on: impl FnOnce() -> bool) {
         if let (Some((period, due)), Some(socket)) = (&mut self.watchdog, &self.service_manager)
             && *due <= now
         {
+            if !goes_on() {
+                *due = now + *period / 8;
+                return;
+            }
             *due = now + *period;
             if let Err(error) = socket.send(b"WATCHDOG=1") {
                 tracing::warn!(target: LIMITED, %error, "the service manager can't be told");

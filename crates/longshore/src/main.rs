@@ -40,6 +40,7 @@ mod sandbox;
 mod secret_file;
 mod serve;
 mod service;
+mod shards;
 mod signals;
 mod sim_handoff;
 mod size;

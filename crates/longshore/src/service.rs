@@ -36,6 +36,16 @@ pub trait Application {
         bail!("this service reads no file again while it runs; restart it")
     }
 
+    /// Whether its other threads do what they are given. Asked now and then, if the service manager wants to know.
+    fn others_go_on(&mut self) -> bool {
+        true
+    }
+
+    /// Sockets of the stacks of its other threads.
+    fn other_sockets(&self) -> u32 {
+        0
+    }
+
     /// It is to end, in good order if that takes a while.
     fn stop(&mut self, _now: Instant, _attached: &mut Attached) {}
 
@@ -88,8 +98,10 @@ impl Service<'_> {
             }
             if slept || now.duration_since(looked) >= LOOK {
                 looked = now;
-                self.readiness.keep_alive(now);
-                heap.poll(now, attached.runtime.stack().socket_count());
+                self.readiness
+                    .keep_alive(now, || application.others_go_on());
+                let own = attached.runtime.stack().socket_count();
+                heap.poll(now, own + application.other_sockets());
                 match self.signals.next() {
                     Some(Signal::Reload) => _ = reload(application, now, attached),
                     Some(Signal::End) => {

@@ -1,6 +1,6 @@
 //! The handshake on a socket's stream.
 
-use handshake::{Established, Handshake, HandshakeError};
+use handshake::{Established, Handshake, HandshakeError, begins_record};
 use l5p::tls::HEADER_LEN;
 
 use super::{Offload, TlsRole};
@@ -28,7 +28,7 @@ pub(crate) enum Progress {
     NoMemory,
     /// Both sides are done: the keys can be taken.
     Done,
-    /// There will be no session; the alert for the peer is queued.
+    /// There will be no session; the alert for the peer, if it speaks TLS, is queued.
     Failed(CloseReason),
 }
 
@@ -63,10 +63,12 @@ impl Handshaking {
                 return Progress::Done;
             }
             let mut header = [0; HEADER_LEN];
-            if stream.peek(0, &mut header) < HEADER_LEN {
-                return Progress::Waiting;
-            }
-            let len = HEADER_LEN as u32 + u32::from(u16::from_be_bytes([header[3], header[4]]));
+            let there = stream.peek(0, &mut header);
+            let len = match begins_record(&header[..there]) {
+                true if there < HEADER_LEN => return Progress::Waiting,
+                true => HEADER_LEN as u32 + u32::from(u16::from_be_bytes([header[3], header[4]])),
+                false => there as u32,
+            };
             if stream.len() < len && len <= MAX_RECORD {
                 return Progress::Waiting;
             }

@@ -10,6 +10,7 @@ use host::Cidr;
 
 use super::file::{File, OF_LB, Setting, name_of, options, summary};
 use super::{ConfigError, SERVICES, Service, description, parse};
+use crate::cores::Cores;
 use crate::lb::config::Config;
 use crate::printing::put;
 
@@ -142,6 +143,8 @@ pub fn check_alone(file: &File, service: &Service) -> Result<(), ConfigError> {
             .unwrap_or_default();
         config.check_addresses(|ip| addresses.iter().any(|cidr| cidr.address == ip))?;
         config.check_tls(matches.contains_id("cert"))?;
+        let cores = matches.get_one::<Cores>("cores");
+        config.check_shares(cores.map_or(1, Cores::count))?;
     }
     Ok(())
 }

@@ -199,7 +199,7 @@ fn kinds() -> [Kind; 11] {
         Kind::new(
             "worker",
             "worker NUMBER",
-            "one of several stacks with a NIC each, of longshore serve --cores",
+            "one of several stacks with a NIC each, of serve and lb with --cores",
             listed(WORKER_EXPLANATIONS),
             |group| group.starts_with("worker "),
         ),

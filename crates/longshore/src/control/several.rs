@@ -20,8 +20,17 @@ pub const WORKER_EXPLANATIONS: &[(&str, &str)] = &[
     ("requests", "Requests received."),
 ];
 
-/// Of which the total is the highest.
-const LEVELS: [&str; 1] = ["MemLevel"];
+/// Of which the total is the highest: each worker's says the same, or how bad it is.
+const HIGHEST: [&str; 6] = [
+    "MemLevel",
+    "draining",
+    "panic",
+    "panics",
+    "went_down",
+    "went_up",
+];
+/// Of which it is the lowest: a backend is up where all take it to be.
+const LOWEST: [&str; 1] = ["up"];
 
 /// One answer for all of them, given in the order of the workers. The first error is the answer, if there is one.
 pub fn one_of(answers: Vec<Answer>) -> Answer {
@@ -58,37 +67,53 @@ pub fn one_of(answers: Vec<Answer>) -> Answer {
             }
             Answer::Restored(count)
         }
-        other => other,
+        first => answers.find(|it| *it != first).unwrap_or(first),
     }
 }
 
 /// Each group with the sum of all workers', then a few counters of each worker.
 fn totals(all: &[Vec<CounterGroup>]) -> Vec<CounterGroup> {
-    let mut totals = all[0].clone();
-    for group in &mut totals {
-        for (name, total) in &mut group.counters {
-            let others = all[1..].iter();
-            let values = others.filter_map(|groups| find(groups, &group.name, name));
-            *total = match LEVELS.contains(&name.as_str()) {
-                true => values.fold(*total, u64::max),
-                false => values.fold(*total, u64::wrapping_add),
-            };
+    let mut totals: Vec<CounterGroup> = Vec::new();
+    for group in all.iter().flatten() {
+        match totals.iter_mut().find(|it| it.name == group.name) {
+            Some(total) => add(total, group),
+            None => totals.push(group.clone()),
         }
     }
     for (worker, groups) in all.iter().enumerate() {
-        let counters = WORKER_EXPLANATIONS.iter().filter_map(|(name, _)| {
-            let value = ["port", "http"]
-                .iter()
-                .find_map(|it| find(groups, it, name));
-            Some((*name, value?))
-        });
+        let names = WORKER_EXPLANATIONS.iter().map(|(name, _)| *name);
+        let counters = names.filter_map(|name| Some((name, of_worker(groups, name)?)));
         totals.push(CounterGroup::new(&format!("worker {worker}"), counters));
     }
     totals
 }
 
-fn find(groups: &[CounterGroup], group: &str, name: &str) -> Option<u64> {
-    let group = groups.iter().find(|it| it.name == group)?;
+/// Adds what another worker has counted.
+fn add(total: &mut CounterGroup, group: &CounterGroup) {
+    for (name, total) in &mut total.counters {
+        let Some(value) = value(group, name) else {
+            continue;
+        };
+        *total = match name.as_str() {
+            name if HIGHEST.contains(&name) => value.max(*total),
+            name if LOWEST.contains(&name) => value.min(*total),
+            _ => total.wrapping_add(value),
+        };
+    }
+}
+
+/// What a worker has counted at its port, and for its clients: all frontends together.
+fn of_worker(groups: &[CounterGroup], name: &str) -> Option<u64> {
+    let shown = |it: &&CounterGroup| {
+        matches!(it.name.as_str(), "port" | "http") || it.name.starts_with("frontend ")
+    };
+    let values = groups.iter().filter(shown);
+    values
+        .filter_map(|group| value(group, name))
+        .reduce(u64::wrapping_add)
+}
+
+fn value(group: &CounterGroup, name: &str) -> Option<u64> {
     let counter = group.counters.iter().find(|(it, _)| it == name)?;
     Some(counter.1)
 }
@@ -119,10 +144,45 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_has_the_clients_of_all_frontends_and_a_backend_is_up_where_all_say_so() {
+        let of = |web: u64, up: u64, went_down: u64| {
+            let backend = [("up", up), ("went_down", went_down), ("requests", web)];
+            Answer::Stat(vec![
+                CounterGroup::new("frontend web", [("requests", web)]),
+                CounterGroup::new("frontend api", [("requests", 1)]),
+                CounterGroup::new("backend app/10.9.0.1:1", backend),
+            ])
+        };
+        let backend = [("up", 0), ("went_down", 2), ("requests", 7)];
+        let expected = Answer::Stat(vec![
+            CounterGroup::new("frontend web", [("requests", 7)]),
+            CounterGroup::new("frontend api", [("requests", 2)]),
+            CounterGroup::new("backend app/10.9.0.1:1", backend),
+            CounterGroup::new("worker 0", [("requests", 4)]),
+            CounterGroup::new("worker 1", [("requests", 5)]),
+        ]);
+        assert_eq!(one_of(vec![of(3, 1, 1), of(4, 0, 2)]), expected);
+    }
+
+    #[test]
+    fn a_group_that_one_worker_alone_has_is_there() {
+        let pool = CounterGroup::new("pool old", [("waiting", 1)]);
+        let answer = one_of(vec![
+            Answer::Stat(Vec::new()),
+            Answer::Stat(vec![pool.clone()]),
+        ]);
+        let Answer::Stat(groups) = answer else {
+            panic!("{answer:?}")
+        };
+        assert_eq!(groups[0], pool);
+    }
+
+    #[test]
     fn what_goes_wrong_with_one_is_the_answer() {
         let error = Answer::Error("gone".to_owned());
         assert_eq!(one_of(vec![stat(1, 0, 1), error.clone()]), error);
         assert_eq!(one_of(vec![Answer::Restored(1), error.clone()]), error);
+        assert_eq!(one_of(vec![Answer::Done, error.clone()]), error);
         let restored = vec![Answer::Restored(1), Answer::Restored(2)];
         assert_eq!(one_of(restored), Answer::Restored(3));
     }

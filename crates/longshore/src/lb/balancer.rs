@@ -1,15 +1,16 @@
 //! The load balancer: listeners, sessions, pools and checks on one stack.
 
 mod change;
+mod checks;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::{ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack};
+use host::{ListenOptions, ListenerId, Offload, SocketError, Stack};
 
-use super::checker::{Checker, Ground, News};
+use super::checker::{Checker, Checks};
 use super::config::{self, Config, Mode};
 use super::counters::FrontendCounters;
 use super::deadlines::Deadlines;
@@ -45,6 +46,8 @@ pub struct Means {
     pub offload: Offload,
     /// For the frontends that have TLS.
     pub tls: Option<Tls>,
+    /// Who makes health checks.
+    pub checks: Checks,
 }
 
 /// A load balancer on a stack, all of whose events it takes.
@@ -104,10 +107,12 @@ impl Balancer {
             });
         }
         let pools = config.pools.into_iter();
+        let is_quiet = means.checks == Checks::OfAnother;
         let mut balancer = Balancer {
             parts: Parts {
                 frontends,
-                pools: pools.map(|pool| Pool::new(now, pool)).collect(),
+                pools: pools.map(|pool| Pool::new(now, pool, is_quiet)).collect(),
+                is_quiet,
                 roles: Roles::default(),
                 woken: VecDeque::new(),
                 splices: Vec::new(),
@@ -119,7 +124,7 @@ impl Balancer {
             },
             sessions: Sessions::default(),
             deadlines: Deadlines::default(),
-            checker: Checker::default(),
+            checker: Checker::new(means.checks),
             ready: VecDeque::new(),
             swept: now,
             shutdown_time: config.shutdown_time,
@@ -291,25 +296,6 @@ impl Balancer {
             }
         }
         progress
-    }
-
-    pub(super) fn check(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        news: Option<(SocketId, News)>,
-    ) {
-        let mut ground = Ground {
-            now,
-            stack,
-            pools: &mut self.parts.pools,
-            roles: &mut self.parts.roles,
-            woken: &mut self.parts.woken,
-        };
-        match news {
-            Some((id, news)) => self.checker.handle_socket(id, news, &mut ground),
-            None => self.checker.handle_timeout(&mut ground),
-        }
     }
 
     pub(super) fn accept(

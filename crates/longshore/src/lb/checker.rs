@@ -1,6 +1,7 @@
 //! Health checks under way.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use host::{CloseReason, SocketError, SocketId, Stack};
@@ -32,9 +33,46 @@ pub struct Ground<'a> {
     pub woken: &'a mut std::collections::VecDeque<SessionKey>,
 }
 
+/// Who makes the checks, where several load balancers have the same servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checks {
+    /// Each its own.
+    #[default]
+    Own,
+    /// This one, for others too.
+    ForOthers,
+    /// Another one.
+    OfAnother,
+}
+
+impl Checks {
+    /// Those of the `nth` of `count`.
+    pub fn of(nth: u16, count: u16) -> Self {
+        match (nth, count) {
+            (_, ..=1) => Checks::Own,
+            (0, _) => Checks::ForOthers,
+            _ => Checks::OfAnother,
+        }
+    }
+}
+
+/// What a check has found.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The name of the server's pool.
+    pub pool: String,
+    /// Where the server is.
+    pub address: SocketAddr,
+    /// Whether it is as it should be.
+    pub result: Result<(), Fault>,
+}
+
 /// The checks of all servers.
 #[derive(Debug, Default)]
 pub struct Checker {
+    checks: Checks,
+    /// What others are yet to be told.
+    verdicts: Vec<Verdict>,
     running: Vec<Check>,
     /// When something is due.
     due: Option<Instant>,
@@ -51,6 +89,19 @@ struct Check {
 }
 
 impl Checker {
+    /// One that has nothing to do yet.
+    pub fn new(checks: Checks) -> Self {
+        Checker {
+            checks,
+            ..Checker::default()
+        }
+    }
+
+    /// What was found since this was asked last.
+    pub fn take_verdicts(&mut self) -> Vec<Verdict> {
+        std::mem::take(&mut self.verdicts)
+    }
+
     /// When to call [`Self::handle_timeout`] at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due
@@ -58,6 +109,9 @@ impl Checker {
 
     /// Begins the checks that are due, and gives up those that take too long.
     pub fn handle_timeout(&mut self, ground: &mut Ground<'_>) {
+        if self.checks == Checks::OfAnother {
+            return;
+        }
         let now = ground.now;
         let mut at = 0;
         while at < self.running.len() {
@@ -68,7 +122,7 @@ impl Checker {
                     true => Fault::ResponseTimeout(time),
                     false => Fault::ConnectTimeout(time),
                 };
-                conclude(check, Err(fault), ground);
+                self.conclude(check, Err(fault), ground);
             } else {
                 at += 1;
             }
@@ -116,7 +170,7 @@ impl Checker {
         };
         if let Some(result) = verdict {
             let check = self.running.swap_remove(at);
-            conclude(check, result, ground);
+            self.conclude(check, result, ground);
             self.plan(ground.pools);
         }
     }
@@ -150,8 +204,47 @@ impl Checker {
                 is_connected: false,
                 scanned: 0,
             }),
-            Err(error) => judge(key, now, Err(Fault::Unreachable(error)), ground),
+            Err(error) => self.judge(key, now, Err(Fault::Unreachable(error)), ground),
         }
+    }
+
+    fn conclude(&mut self, check: Check, result: Result<(), Fault>, ground: &mut Ground<'_>) {
+        let id = check.leg.id;
+        ground.roles.clear(id);
+        let _ = match result {
+            Ok(()) => ground.stack.close(ground.now, id),
+            Err(_) => ground.stack.abort(ground.now, id),
+        };
+        self.judge(check.key, check.began, result, ground);
+    }
+
+    fn judge(
+        &mut self,
+        key: ServerKey,
+        began: Instant,
+        result: Result<(), Fault>,
+        ground: &mut Ground<'_>,
+    ) {
+        let server = server(ground.pools, key);
+        if let Err(fault) = &result {
+            if fault.is_ours(ground.stack, began) {
+                server.counters.checks_starved += 1;
+                return;
+            }
+            server.counters.check_failures += 1;
+        }
+        let address = server.config.address;
+        let pool = &mut ground.pools[key.pool];
+        if self.checks == Checks::ForOthers {
+            self.verdicts.push(Verdict {
+                pool: pool.config.name.clone(),
+                address,
+                result: result.clone(),
+            });
+        }
+        let at = (ground.now, key.server);
+        let sockets = (&mut *ground.stack, &mut *ground.roles);
+        pool.judge(at, (Evidence::Check, result), sockets, ground.woken);
     }
 
     fn plan(&mut self, pools: &[Pool]) {
@@ -250,28 +343,4 @@ fn is_wanted(head: &[u8], wanted: &[u16]) -> Option<Result<(), Fault>> {
         Ok(response) => Some(Err(Fault::Status(response.status))),
         Err(_) => Some(Err(Fault::Malformed)),
     }
-}
-
-fn conclude(check: Check, result: Result<(), Fault>, ground: &mut Ground<'_>) {
-    let id = check.leg.id;
-    ground.roles.clear(id);
-    let _ = match result {
-        Ok(()) => ground.stack.close(ground.now, id),
-        Err(_) => ground.stack.abort(ground.now, id),
-    };
-    judge(check.key, check.began, result, ground);
-}
-
-fn judge(key: ServerKey, began: Instant, result: Result<(), Fault>, ground: &mut Ground<'_>) {
-    let counters = &mut server(ground.pools, key).counters;
-    if let Err(fault) = &result {
-        if fault.is_ours(ground.stack, began) {
-            counters.checks_starved += 1;
-            return;
-        }
-        counters.check_failures += 1;
-    }
-    let at = (ground.now, key.server);
-    let sockets = (&mut *ground.stack, &mut *ground.roles);
-    ground.pools[key.pool].judge(at, (Evidence::Check, result), sockets, ground.woken);
 }

@@ -22,6 +22,7 @@ mod route;
 mod server;
 mod session;
 mod sessions;
+mod shard;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -32,30 +33,26 @@ pub mod options;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Result, anyhow, bail};
-use handshake::Certificates;
+use anyhow::{Result, bail};
 
 pub use balancer::{Balancer, Means};
+pub use checker::Checks;
 pub use options::Options;
 
 use crate::access_log::AccessLog;
-use crate::attach::{Attached, attach};
-use crate::cli::Command as Main;
+use crate::attach::{Attached, attach, attach_several};
 use crate::control::{Answer, Request, Server as ControlServer, ask};
-use crate::read_again::{directories, expect_regular};
+use crate::read_again::directories;
 use crate::sandbox::Files;
-use crate::service::{Application, Ended, Service};
-use crate::signals::{Signal, Signals};
+use crate::service::Service;
+use crate::shards::Threads;
+use crate::signals::Signals;
 use config::Config;
 use options::{Command, Run, Target};
+use shard::{All, Balancing};
 use tls::Tls;
-
-/// How often the NIC is asked at the end whether it has finished.
-const FINISHED: Duration = Duration::from_millis(10);
 
 /// Runs a load balancer, or asks one that runs for something.
 ///
@@ -88,6 +85,9 @@ fn balance(run: &Run) -> Result<()> {
     let config = Config::read(&run.config)?;
     config.check_addresses(|ip| run.wire.has(ip))?;
     config.check_tls(!run.certificates.is_empty())?;
+    let cores = run.cores.clone().unwrap_or_default();
+    cores.check()?;
+    config.check_shares(cores.count())?;
     let certificates = (!run.certificates.is_empty())
         .then(|| run.certificates.read())
         .transpose()?;
@@ -101,117 +101,71 @@ fn balance(run: &Run) -> Result<()> {
         .map(ControlServer::bind)
         .transpose()?;
     let access_log = AccessLog::open(&run.access_log)?;
-    let mut attached = attach(&run.wire, &run.connections)?;
-    announce(&config, &attached);
+    let all = match run.cores {
+        None => vec![attach(&run.wire, &run.connections)?],
+        Some(_) => attach_several(&run.wire, &run.connections, cores.count())?,
+    };
+    announce(&config, &all[0]);
     let tls = certificates.as_ref();
-    let tls = tls.map(|certificates| Tls::new(certificates, attached.key_log.clone()));
+    let tls = tls.map(|certificates| Tls::new(certificates, all[0].key_log.clone()));
     let means = Means {
         can_splice: run.connections.accel.splice,
         offload: run.wire.offload.into(),
         tls: tls.transpose()?,
+        checks: Checks::Own,
     };
-    let stack = attached.runtime.stack();
-    let mut balancer = Balancer::start(Instant::now(), config, stack, means)?;
-    if let Some(log) = access_log {
-        balancer.set_access_log(log);
-    }
+    let mut shards = start(&config, all, &means, access_log.as_ref())?;
+    let (own, mut attached) = shards.remove(0);
     let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();
     run.account.enter(Files {
         read: None,
         read_again: &read_again,
         remove: control.as_ref().map(ControlServer::directory),
     })?;
+    // What was given up just now, they lack too.
+    let others = Threads::start("lb", shards, &cores, &attached.runtime.doorbell())?;
+    cores.pin(0)?;
     readiness.tell()?;
     let mut service = Service {
         signals: &signals,
         control: control.as_mut(),
         readiness: &mut readiness,
     };
-    let mut balancing = Balancing {
-        balancer,
+    let mut balancing = All {
+        own,
+        others,
         certificates,
         config: run.config.clone(),
     };
-    let ended = service.run(&mut balancing, &mut attached)?;
+    service.run(&mut balancing, &mut attached)?;
     drop(control);
-    if ended == Ended::InOrder {
-        finish(&balancing.balancer, &mut attached, &signals)?;
-    }
+    balancing.others.stop()?;
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
 }
 
-/// The load balancer, what it proves itself with, and the file of its settings and options.
-struct Balancing {
-    balancer: Balancer,
-    certificates: Option<Arc<Certificates>>,
-    config: PathBuf,
-}
-
-impl Application for Balancing {
-    fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
-        Ok(self.balancer.poll(now, attached.runtime.stack()))
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.balancer.poll_timeout()
-    }
-
-    fn answer(&mut self, now: Instant, request: Request, attached: &mut Attached) -> Answer {
-        control::answer(now, &mut self.balancer, attached, request)
-    }
-
-    fn reload(&mut self, now: Instant, attached: &mut Attached) -> Result<Vec<String>> {
-        if self.balancer.ends().is_some() {
-            bail!("the load balancer is about to end");
-        }
-        expect_regular(&self.config)?;
-        let (cli, mut restart) = crate::config::read_again().map_err(|error| anyhow!("{error}"))?;
-        let Main::Lb(Options::Run(run)) = cli.command else {
-            bail!("the command line is no longer that of a load balancer");
+/// A load balancer on each of these stacks, of which the first makes the health checks.
+fn start(
+    config: &Config,
+    stacks: Vec<Attached>,
+    means: &Means,
+    access_log: Option<&AccessLog>,
+) -> Result<Vec<(Balancing, Attached)>> {
+    let count = stacks.len() as u16;
+    let mut started = Vec::new();
+    for (nth, mut attached) in (0..).zip(stacks) {
+        let means = Means {
+            checks: Checks::of(nth, count),
+            ..means.clone()
         };
-        let config = Config::read(&self.config)?;
-        config.check_addresses(|ip| run.wire.has(ip))?;
-        config.check_tls(!run.certificates.is_empty())?;
-        if let Some(held) = &self.certificates
-            && !run.certificates.is_empty()
-        {
-            run.certificates
-                .files()
-                .try_for_each(|it| expect_regular(it))?;
-            run.certificates.replace(held)?;
-            restart.retain(|option| option != "--cert" && option != "--key");
-        }
         let stack = attached.runtime.stack();
-        restart.extend(self.balancer.reload(now, config, stack));
-        Ok(restart)
-    }
-
-    fn stop(&mut self, now: Instant, attached: &mut Attached) {
-        self.balancer.stop(now, attached.runtime.stack());
-    }
-
-    fn is_done(&self, now: Instant, attached: &mut Attached) -> bool {
-        self.balancer.is_done(now, attached.runtime.stack())
-    }
-}
-
-/// Lets the NIC send what it was given of closed connections, for as long as connections may go on after the signal, or until
-/// another one.
-fn finish(balancer: &Balancer, attached: &mut Attached, signals: &Signals) -> Result<()> {
-    loop {
-        let now = Instant::now();
-        let progress = attached.runtime.poll(now)?;
-        let is_late = balancer.ends().is_none_or(|ends| ends <= now);
-        let is_told = signals.next() == Some(Signal::End);
-        if is_late || is_told || attached.runtime.has_finished_teardowns()? {
-            return Ok(());
+        let mut balancer = Balancer::start(Instant::now(), config.share(nth, count), stack, means)?;
+        if let Some(log) = access_log {
+            balancer.set_access_log(log.another());
         }
-        if !progress {
-            let fds = [signals.as_fd()];
-            attached.runtime.wait(now, Some(now + FINISHED), &fds)?;
-        }
+        started.push((Balancing::new(balancer, nth, count), attached));
     }
+    Ok(started)
 }
 
 /// Prints where it listens, and the command that lets Linux reach it.

@@ -9,6 +9,7 @@ use crate::access_log::Logging;
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
 use crate::certificate_files::CertificateFiles;
+use crate::cores::Cores;
 use crate::sandbox::Account;
 
 /// `longshore lb`.
@@ -29,6 +30,10 @@ pub struct Run {
     /// Control socket, for `longshore stat`, `ss`, `lb drain`, `reload` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Balance on so many cores, or on these processors, as in 0,1 or 2-5: each has a thread with a stack and a NIC of its own, and
+    /// clients are spread over them. Without it there is one stack, with its NIC on a thread beside it
+    #[arg(long, value_name = "N|LIST", conflicts_with_all = ["nic", "pcap", "one_thread"])]
+    pub cores: Option<Cores>,
     /// Where requests are logged.
     #[command(flatten)]
     pub access_log: Logging,
@@ -135,6 +140,9 @@ pub const EXAMPLES: &str = r#"Example:
   sed -i 's/weight = 2/weight = 5/' lb.toml
   longshore reload lb.sock
   longshore stop lb.sock
+
+  # on two cores: clients are spread over two stacks with a NIC each
+  longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --cores 0,1
 
   # HTTPS for frontends with `tls = true`
   longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --cert site.pem --key site.key

@@ -20,6 +20,8 @@ use crate::matching::Matcher;
 pub(super) struct Parts {
     pub(super) frontends: Vec<Frontend>,
     pub(super) pools: Vec<Pool>,
+    /// Another load balancer says in the log what happens to the servers, which it checks.
+    pub(super) is_quiet: bool,
     pub(super) roles: Roles,
     /// Sessions that waited for a server and may try again.
     pub(super) woken: VecDeque<SessionKey>,

@@ -3,6 +3,7 @@
 mod change;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Instant;
 
 use host::{SocketId, Stack};
@@ -29,6 +30,8 @@ pub struct Pool {
     pub is_panicking: bool,
     /// The settings name it no more.
     pub is_removed: bool,
+    /// Another load balancer on the same servers says in the log what happens to them.
+    is_quiet: bool,
     chooser: Chooser,
     queue: Queue,
 }
@@ -54,8 +57,8 @@ pub enum Evidence {
 }
 
 impl Pool {
-    /// A pool at rest.
-    pub fn new(now: Instant, config: config::Pool) -> Self {
+    /// A pool at rest. If it `is_quiet`, another one's news are in the log.
+    pub fn new(now: Instant, config: config::Pool, is_quiet: bool) -> Self {
         let servers = config.backends.iter().enumerate();
         Pool {
             servers: servers
@@ -66,6 +69,7 @@ impl Pool {
             queue: Queue::default(),
             is_panicking: false,
             is_removed: false,
+            is_quiet,
             config,
         }
     }
@@ -143,19 +147,25 @@ impl Pool {
         if is_spared || self.servers[index].is_leaving {
             return;
         }
-        let name = &self.config.name;
         let server = &mut self.servers[index];
         let address = server.config.address;
         let change = server.health.result(result.is_ok());
+        let name = &self.config.name;
         match (change, result) {
             (Some(Change::Down), Err(fault)) => {
-                tracing::warn!("backend {name} {address} is down: {fault}");
+                log(
+                    self.is_quiet,
+                    format_args!("backend {name} {address} is down: {fault}"),
+                );
                 server.counters.went_down += 1;
                 server.fault = Some(fault);
                 server.close_idle(now, now, stack, roles);
             }
             (Some(Change::Up), _) => {
-                tracing::warn!("backend {name} {address} is up");
+                log(
+                    self.is_quiet,
+                    format_args!("backend {name} {address} is up"),
+                );
                 server.counters.went_up += 1;
                 server.fault = None;
             }
@@ -189,7 +199,9 @@ impl Pool {
             self.counters.panics += u64::from(panics);
             let name = &self.config.name;
             let whom = if panics { "all of them" } else { "these" };
-            tracing::warn!("pool {name}: {up} of {all} backends are up: requests go to {whom}");
+            let news =
+                format_args!("pool {name}: {up} of {all} backends are up: requests go to {whom}");
+            log(self.is_quiet, news);
         }
         self.wake(woken);
     }
@@ -234,12 +246,12 @@ impl Pool {
         self.queue.len()
     }
 
-    /// Keeps an idle connection; false if there are enough, or the server is down or draining.
+    /// Keeps an idle connection that bears nobody's name; false if there are enough, the server is down or draining, or wants names by now.
     pub fn keep(&mut self, now: Instant, server: usize, id: SocketId) -> bool {
         let is_usable = self.is_usable(server);
         let most = self.config.idle_connections;
         let server = &mut self.servers[server];
-        let has_room = server.idle.len() < most && is_usable;
+        let has_room = server.idle.len() < most && is_usable && server.config.proxy.is_none();
         if has_room {
             server.idle.push_back((id, now));
         }
@@ -251,5 +263,12 @@ impl Pool {
         self.servers
             .iter()
             .position(|server| server.config.address == address && !server.is_leaving)
+    }
+}
+
+fn log(is_quiet: bool, news: fmt::Arguments<'_>) {
+    match is_quiet {
+        true => tracing::debug!("{news}"),
+        false => tracing::warn!("{news}"),
     }
 }

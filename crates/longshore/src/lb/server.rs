@@ -81,7 +81,7 @@ impl Server {
         health: &config::Health,
         index: usize,
     ) -> bool {
-        let is_other = *health != *self.health.config();
+        let is_other = *health != *self.health.config() || config.proxy != self.config.proxy;
         if is_other || self.is_leaving {
             self.health.configure(now, health.clone(), index as u32);
         }

@@ -9,7 +9,6 @@ mod server;
 mod session;
 #[cfg(test)]
 mod tests;
-mod threads;
 
 pub use counters::ServeCounters;
 
@@ -19,7 +18,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use host::{Stack, TlsRole};
+use host::TlsRole;
 
 use crate::access_log::AccessLog;
 use crate::attach::{Attached, Wire, attach, attach_several};
@@ -32,6 +31,7 @@ use crate::min_rate::MinRate;
 use crate::read_again::{directories, expect_regular};
 use crate::sandbox::Files;
 use crate::service::{Application, Service};
+use crate::shards::{Shard, Threads};
 use crate::signals::Signals;
 use crate::store::Store;
 
@@ -40,7 +40,6 @@ pub use options::{EXAMPLES, Options};
 use files::FileSource;
 use secrets::Secrets;
 use server::{Rules, Server};
-use threads::Threads;
 
 /// How often sessions are looked at for those that take too long.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -97,7 +96,7 @@ pub fn run(options: &Options) -> Result<()> {
         remove: control.as_ref().map(control::Server::directory),
     })?;
     // What was given up just now, they lack too.
-    let others = Threads::start(shards, &cores, &attached.runtime.doorbell())?;
+    let others = Threads::start("serve", shards, &cores, &attached.runtime.doorbell())?;
     cores.pin(0)?;
     readiness.tell()?;
     let mut service = Service {
@@ -168,14 +167,17 @@ impl Sweeping {
         let swept = Instant::now();
         Sweeping { server, swept }
     }
+}
 
-    fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
+impl Shard for Sweeping {
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
+        let stack = attached.runtime.stack();
         let progress = self.server.poll(now, stack);
         if now.duration_since(self.swept) >= SWEEP {
             self.swept = now;
             self.server.sweep(now, stack);
         }
-        progress
+        Ok(progress)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -188,7 +190,7 @@ impl Sweeping {
 /// The server of this thread, those of others, and what they prove themselves with.
 struct Serving {
     server: Sweeping,
-    others: Threads,
+    others: Threads<Sweeping>,
     secrets: Secrets,
     /// The file of its options.
     config: Option<PathBuf>,
@@ -197,7 +199,7 @@ struct Serving {
 impl Application for Serving {
     fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
         self.others.check()?;
-        Ok(self.server.poll(now, attached.runtime.stack()))
+        self.server.poll(now, attached)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -218,6 +220,14 @@ impl Application for Serving {
         }
     }
 
+    fn others_go_on(&mut self) -> bool {
+        self.others.go_on()
+    }
+
+    fn other_sockets(&self) -> u32 {
+        self.others.sockets()
+    }
+
     fn reload(&mut self, _now: Instant, attached: &mut Attached) -> Result<Vec<String>> {
         if let Some(file) = &self.config {
             expect_regular(file)?;
@@ -227,6 +237,8 @@ impl Application for Serving {
             bail!("the command line is no longer that of a server");
         };
         files_read_again(&options).try_for_each(|file| expect_regular(file))?;
+        // That all can follow, before anything changes.
+        self.others.with_each(|_, _| ())?;
         self.secrets.reload(&options)?;
         let (min_rate, limit) = (min_rate(&options), send_timeout(&options));
         let follow = move |server: &mut Sweeping, attached: &mut Attached| {

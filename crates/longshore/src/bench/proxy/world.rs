@@ -15,7 +15,7 @@ use crate::bench::exchange::{Client, Ends, Messages, Server};
 use crate::bench::hosts::{CLIENTS as ENDS, Hosts, MEASURED as BALANCER, TICK, config, node};
 use crate::bench::turn::work;
 use crate::lb::config::Config;
-use crate::lb::{Balancer, Means};
+use crate::lb::{Balancer, Checks, Means};
 
 /// Where the load balancer listens.
 pub const FRONT_PORT: u16 = 80;
@@ -56,6 +56,7 @@ impl ProxyWorld {
                 can_splice,
                 offload: Offload::None,
                 tls: None,
+                checks: Checks::Own,
             },
         )?;
         Ok(Self {

@@ -141,14 +141,14 @@ impl Balancer {
 
 impl Parts {
     /// The place of the pool of this name.
-    fn place_of(&self, name: &str) -> Option<usize> {
+    pub(super) fn place_of(&self, name: &str) -> Option<usize> {
         let mut pools = self.pools.iter();
         pools.position(|pool| pool.config.name == name && !pool.has_left())
     }
 
     /// Takes a pool in, in a place that one has left.
     fn add_pool(&mut self, now: Instant, config: config::Pool) -> usize {
-        let pool = Pool::new(now, config);
+        let pool = Pool::new(now, config, self.is_quiet);
         match self.pools.iter().position(Pool::has_left) {
             Some(place) => {
                 self.pools[place] = pool;

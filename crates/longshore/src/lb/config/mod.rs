@@ -2,6 +2,7 @@
 
 mod check;
 mod file;
+mod share;
 mod span;
 #[cfg(test)]
 mod tests;

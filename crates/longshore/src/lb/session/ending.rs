@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use host::{CloseReason, SocketError};
+
 use super::{Fate, Session, Shared, Stage, Step};
 use crate::http::Status;
 use crate::lb::config::Mode;
@@ -17,8 +19,8 @@ impl Session {
     /// The client's connection has ended otherwise than by both sides' will.
     pub(super) fn client_lost(&mut self, sh: &mut Shared<'_>) -> Fate {
         if self.stage == Stage::Securing {
-            // The client is told why.
-            sh.counters.handshake_failures += 1;
+            // The client is told why. A proxy that speaks for nobody only looks whether we are there.
+            sh.counters.handshake_failures += u64::from(!self.is_looked_at);
             return self.end(Step::Over, sh);
         }
         sh.counters.client_aborts += 1;
@@ -107,7 +109,12 @@ impl Session {
             match self.client.fill(sh.now, sh.stack) {
                 Ok(Filled::Bytes) => {}
                 Ok(Filled::Nothing) => return Step::Wait,
-                Ok(Filled::End) if !self.has_all(sh) => return Step::Wait,
+                // One that ends TCP and not TLS sends no more either, and may still take what it was sent.
+                Ok(Filled::End) | Err(SocketError::Closed(CloseReason::Truncated))
+                    if !self.has_all(sh) =>
+                {
+                    return Step::Wait;
+                }
                 Ok(Filled::End) | Err(_) => return Step::Over,
             }
         }

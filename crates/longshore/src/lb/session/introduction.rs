@@ -18,6 +18,7 @@ impl Session {
         match proxy_protocol::parse(bytes) {
             Parsed::Complete { len, endpoints } => {
                 self.client.inbox.consume(len);
+                self.is_looked_at = endpoints.is_none();
                 self.endpoints = endpoints.unwrap_or(self.endpoints);
                 self.secure(sh)
             }

@@ -153,6 +153,8 @@ pub struct Session {
     splicing: tunnel::Splicing,
     /// Its frontend wanted a PROXY header when it came.
     awaits_proxy_header: bool,
+    /// Its PROXY header names nobody.
+    is_looked_at: bool,
     /// When lingering ends whatever the client does.
     lingers_until: Instant,
 }
@@ -197,6 +199,7 @@ impl Session {
             was_served: false,
             splicing: tunnel::Splicing::default(),
             awaits_proxy_header: sh.frontend.accept_proxy,
+            is_looked_at: false,
             lingers_until: sh.now,
         };
         if sh.tls.is_none() {

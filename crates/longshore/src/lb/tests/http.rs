@@ -5,6 +5,7 @@ use std::time::Duration;
 use host::Accel;
 use port::impair::Impairment;
 use proptest::prelude::*;
+use sim::WorldConfig;
 
 use super::rig::{Manner, Rig, content};
 
@@ -93,11 +94,13 @@ proptest! {
         segment in prop_oneof![1usize..50, Just(1 << 20)],
         loss in prop_oneof![Just(0.0), Just(0.02)],
         splice in any::<bool>(),
+        workers in 1u16..4,
     ) {
         let segment = segment.max(asked.iter().map(Exchange::len).sum::<usize>() / 2000);
         let links = Impairment { loss, reorder: loss, ..Impairment::default() };
-        let accel = Accel { splice, ..Accel::NONE };
-        let mut rig = Rig::on(CONFIG, &SERVERS, links, segment, accel);
+        let mut settings = WorldConfig { links: vec![links; 2], workers, ..WorldConfig::default() };
+        settings.nodes[0].stack.accel = Accel { splice, ..Accel::NONE };
+        let mut rig = Rig::in_world(CONFIG, &SERVERS, settings, segment);
         let out: Vec<u8> = asked.iter().flat_map(Exchange::request).collect();
         let client = rig.client(80, out);
         let answers = rig.answers(client, asked.len());

@@ -13,3 +13,4 @@ mod starvation;
 mod tcp;
 mod tls;
 mod unspliced;
+mod workers;

@@ -89,8 +89,9 @@ proptest! {
     #[test]
     fn clients_that_read_are_served_and_no_server_is_taken_down(
         readers in prop::collection::vec((reader(), 20_000usize..600_000), 40..120),
+        workers in 1u16..4,
     ) {
-        let mut settings = WorldConfig::default();
+        let mut settings = WorldConfig { workers, ..WorldConfig::default() };
         settings.nodes[0].stack.memory = 26 << 20;
         let servers = [(8081, Manner::Serves), (8082, Manner::Serves)];
         let mut rig = Rig::in_world(&config("", HEALTH, &[8081, 8082]), &servers, settings, 1 << 20);
@@ -111,14 +112,14 @@ proptest! {
                     end = latest.min(rig.world.now() + LONGEST);
                 }
             }
-            let servers = &rig.balancer.pools()[0].servers;
-            prop_assert!(servers.iter().all(|server| server.health.is_up()));
+            let mut servers = rig.pools().flat_map(|pool| &pool.servers);
+            prop_assert!(servers.all(|server| server.health.is_up()));
             let lacking = clients.iter().filter(|it| !it.is_served).map(|it| (it.reader, it.len));
             let memory = rig.world.stack_ref(0).memory();
             prop_assert!(rig.world.now() < end, "{:?} {:?}", lacking.collect::<Vec<_>>(), memory);
         }
-        let servers = &rig.balancer.pools()[0].servers;
-        let failures: u64 = servers.iter().map(|server| server.counters.check_failures).sum();
+        let servers = rig.pools().flat_map(|pool| &pool.servers);
+        let failures: u64 = servers.map(|server| server.counters.check_failures).sum();
         prop_assert_eq!(failures, 0);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use host::Accel;
 use port::impair::Impairment;
+use sim::WorldConfig;
 
 use super::rig::{Manner, Rig, config, content};
 use crate::lb::pool::Pool;
@@ -316,13 +317,13 @@ fn no_client_notices_reloads() {
             loss: if seed % 2 == 0 { 0.0 } else { 0.02 },
             ..Impairment::default()
         };
-        let mut rig = Rig::on(
-            &config("", "", &[8081, 8082]),
-            &SERVERS,
-            lossy,
-            1 << 20,
-            Accel::NONE,
-        );
+        let settings = WorldConfig {
+            links: vec![lossy; 2],
+            workers: 1 + seed as u16 % 3,
+            ..WorldConfig::default()
+        };
+        let servers = config("", "", &[8081, 8082]);
+        let mut rig = Rig::in_world(&servers, &SERVERS, settings, 1 << 20);
         let requests = "GET /n/70000 HTTP/1.1\r\nHost: h\r\n\r\n".repeat(10);
         let clients: Vec<_> = (0..10).map(|_| rig.client(80, requests.as_str())).collect();
         let sets: [&[u16]; 4] = [&[8083], &[8081, 8083], &[8082], &[8083, 8082, 8081]];
@@ -338,9 +339,10 @@ fn no_client_notices_reloads() {
             assert_eq!(answers.len(), 10, "seed {seed}");
             assert!(answers.iter().all(|it| it.content == content(70_000)));
         }
-        let pool = &rig.balancer.pools()[0];
-        assert!(pool.servers.len() <= 3, "{}", pool.servers.len());
-        assert!(pool.servers.iter().all(|server| server.active == 0));
+        for pool in rig.pools() {
+            assert!(pool.servers.len() <= 3, "{}", pool.servers.len());
+            assert!(pool.servers.iter().all(|server| server.active == 0));
+        }
     }
 }
 
@@ -391,4 +393,37 @@ fn who_came_when_a_header_was_wanted_gives_it_whatever_is_wanted_now() {
     rig.clients[client].out.extend_from_slice(rest.as_bytes());
     assert_eq!(rig.answers(client, 1)[0].status, 200);
     assert_eq!(rig.who_answers(1), [8081]);
+}
+
+/// A connection that began without the name of its client is for no other once names are wanted.
+#[test]
+fn connections_without_a_name_are_not_used_again_once_servers_want_names() {
+    let named = "backends = [{ address = \"10.0.0.2:8081\", proxy = \"v1\" }]";
+    let mut rig = Rig::new(&config("", "", &[8081]), &[(8081, Manner::Serves)]);
+    let client = rig.client(80, "GET /n/3000000 HTTP/1.1\r\nHost: h\r\n\r\n");
+    rig.run(|rig| server(rig, 8081).active == 1);
+    rig.reload(&config("", named, &[]));
+    assert_eq!(rig.answers(client, 1)[0].content, content(3_000_000));
+    rig.run(|rig| server(rig, 8081).active == 0);
+    assert_eq!(server(&rig, 8081).idle(), 0);
+    rig.behave(8081, Manner::Introduced);
+    let client = rig.client(80, GET);
+    let answer = rig.answers(client, 1).remove(0);
+    let source = rig.source(client).to_string();
+    assert!(answer.content.starts_with(source.as_bytes()));
+}
+
+/// A check that has begun without a PROXY header says nothing of a server that wants one.
+#[test]
+fn a_check_that_began_before_names_were_wanted_counts_no_more() {
+    let checks = "health = { path = \"/n/1\", interval = \"10s\", time-out = \"5s\" }";
+    let named = "backends = [{ address = \"10.0.0.2:8081\", proxy = \"v1\" }]";
+    let named = format!("{named}\n{checks}");
+    let mut rig = Rig::new(&config("", checks, &[8081]), &[(8081, Manner::Silent)]);
+    rig.run_for(Duration::from_secs(1));
+    rig.reload(&config("", &named, &[]));
+    // The first one would fail meanwhile.
+    rig.run_for(Duration::from_millis(4500));
+    let counters = server(&rig, 8081).counters;
+    assert_eq!((counters.checks, counters.check_failures), (2, 0));
 }

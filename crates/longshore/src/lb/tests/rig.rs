@@ -1,4 +1,4 @@
-//! A world: the load balancer is host 0; clients and servers share host 1.
+//! A world: the load balancer is one machine, with a worker or several; clients and servers share another one.
 
 mod peer;
 pub mod secure;
@@ -13,14 +13,15 @@ use std::time::{Duration, Instant};
 
 use handshake::Certificates;
 use host::memory::MemoryLevel;
-use host::{Accel, ListenOptions, ListenerId, Offload, ReadChunk};
+use host::{Accel, ListenOptions, ListenerId, Offload, ReadChunk, TlsRole};
 use port::impair::Impairment;
 use sim::{Fate, World, WorldConfig};
 
 use crate::http::{Head, find_head};
 use crate::lb::config::Config;
 use crate::lb::http::{MAX_FIELDS, RequestTraits, Response};
-use crate::lb::{Balancer, Means};
+use crate::lb::pool::Pool;
+use crate::lb::{Balancer, Checks, Means};
 
 pub use peer::Peer;
 pub use server::{Manner, content};
@@ -30,8 +31,10 @@ use server::{Server, read_content};
 pub struct Rig {
     pub world: World,
     pub balancer: Balancer,
+    /// Those of the other workers.
+    others: Vec<Balancer>,
     pub clients: Vec<Peer>,
-    listeners: Vec<(ListenerId, u16, Manner)>,
+    listeners: Vec<Listener>,
     servers: Vec<Server>,
     segment: usize,
     /// What the load balancer's host keeps of what another program of it has received.
@@ -42,6 +45,13 @@ pub struct Rig {
     pub leak: secure::Leak,
     /// Ports of clients that are gone.
     vanished: Rc<RefCell<HashSet<u16>>>,
+}
+
+struct Listener {
+    node: usize,
+    id: ListenerId,
+    port: u16,
+    manner: Manner,
 }
 
 /// Where the load balancer is, and where the servers are.
@@ -77,6 +87,7 @@ impl Rig {
         segment: usize,
     ) -> Rig {
         let can_splice = settings.nodes[0].stack.accel.splice;
+        let workers = settings.workers;
         let mut world = World::new(settings);
         let vanished = Rc::<RefCell<HashSet<u16>>>::default();
         let gone = Rc::clone(&vanished);
@@ -103,17 +114,36 @@ impl Rig {
                 Offload::None
             },
             tls,
+            checks: Checks::Own,
         };
-        let balancer = Balancer::start(now, config, world.stack(0), means).unwrap();
-        let listeners = servers.iter().map(|(port, manner)| {
-            let address = SocketAddr::new(THEIRS, *port);
-            let listener = world.stack(1).listen(address, ListenOptions::default());
-            (listener.unwrap(), *port, *manner)
+        let balancers = (0..workers).map(|nth| {
+            let means = Means {
+                checks: Checks::of(nth, workers),
+                ..means.clone()
+            };
+            let config = config.share(nth, workers);
+            let stack = world.stack(ours(nth.into()));
+            Balancer::start(now, config, stack, means).unwrap()
         });
-        let listeners = listeners.collect();
+        let mut others: Vec<_> = balancers.collect();
+        let balancer = others.remove(0);
+        let mut listeners = Vec::new();
+        for &(port, manner) in servers {
+            let address = SocketAddr::new(THEIRS, port);
+            for node in (0..workers.into()).map(theirs) {
+                let id = world.stack(node).listen(address, ListenOptions::default());
+                listeners.push(Listener {
+                    node,
+                    id: id.unwrap(),
+                    port,
+                    manner,
+                });
+            }
+        }
         Rig {
             world,
             balancer,
+            others,
             clients: Vec::new(),
             listeners,
             servers: Vec::new(),
@@ -128,11 +158,12 @@ impl Rig {
     /// A client that connects to this port and sends this.
     pub fn client(&mut self, port: u16, out: impl Into<Vec<u8>>) -> usize {
         let now = self.world.now();
+        let node = theirs(self.clients.len() % self.workers());
         let id = self
             .world
-            .stack(1)
+            .stack(node)
             .connect(now, SocketAddr::new(OURS, port));
-        let mut peer = Peer::new(id.unwrap(), self.segment);
+        let mut peer = Peer::new(node, id.unwrap(), self.segment);
         peer.out = out.into();
         self.clients.push(peer);
         self.clients.len() - 1
@@ -145,10 +176,10 @@ impl Rig {
         client
     }
 
-    /// The same, of a client that speaks this protocol inside.
-    pub fn client_of(&mut self, protocol: &[u8], out: impl Into<Vec<u8>>) -> usize {
+    /// The same, of a client with this part in the handshake.
+    pub fn client_of(&mut self, role: TlsRole, out: impl Into<Vec<u8>>) -> usize {
         let client = self.client(443, out);
-        self.clients[client].tls = Some(secure::client_of(protocol));
+        self.clients[client].tls = Some(role);
         client
     }
 
@@ -157,12 +188,13 @@ impl Rig {
         let now = self.world.now();
         let peer = &mut self.clients[client];
         peer.is_broken = true;
-        let _ = self.world.stack(1).abort(now, peer.id);
+        let _ = self.world.stack(peer.node).abort(now, peer.id);
     }
 
     /// Where the client comes from.
     pub fn source(&self, client: usize) -> SocketAddr {
-        let info = self.world.stack_ref(1).info(self.clients[client].id);
+        let peer = &self.clients[client];
+        let info = self.world.stack_ref(peer.node).info(peer.id);
         info.expect("it is there").local
     }
 
@@ -206,9 +238,9 @@ impl Rig {
 
     /// The server of this port behaves otherwise on new connections.
     pub fn behave(&mut self, port: u16, manner: Manner) {
-        for (_, of, is) in &mut self.listeners {
-            if *of == port {
-                *is = manner;
+        for listener in &mut self.listeners {
+            if listener.port == port {
+                listener.manner = manner;
             }
         }
     }
@@ -216,7 +248,25 @@ impl Rig {
     /// Gives the load balancer another configuration. Answers what needs a restart.
     pub fn reload(&mut self, config: &str) -> Vec<String> {
         let (now, config) = (self.world.now(), Config::parse("test", config).unwrap());
+        let count = self.workers() as u16;
+        for (nth, other) in (1..).zip(&mut self.others) {
+            let stack = self.world.stack(ours(nth.into()));
+            other.reload(now, config.share(nth, count), stack);
+        }
+        let config = config.share(0, count);
         self.balancer.reload(now, config, self.world.stack(0))
+    }
+
+    /// The pools of all workers.
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
+        let others = self.others.iter();
+        let all = std::iter::once(&self.balancer).chain(others);
+        all.flat_map(Balancer::pools)
+    }
+
+    /// How many workers the load balancer has.
+    fn workers(&self) -> usize {
+        1 + self.others.len()
     }
 
     /// Runs until it is so.
@@ -243,7 +293,9 @@ impl Rig {
             }
             if !moved {
                 let reads = self.clients.iter().filter_map(Peer::due);
-                let due = reads.chain(self.balancer.poll_timeout()).min();
+                let others = self.others.iter().filter_map(Balancer::poll_timeout);
+                let own = others.chain(self.balancer.poll_timeout());
+                let due = reads.chain(own).min();
                 self.world.advance_to(due.map_or(end, |due| due.min(end)));
             }
         }
@@ -273,23 +325,52 @@ impl Rig {
         let mut moved = self.world.step();
         let now = self.world.now();
         moved |= self.balancer.poll(now, self.world.stack(0));
-        let stack = self.world.stack(1);
-        while stack.poll_event().is_some() {}
-        for (listener, port, manner) in &self.listeners {
-            while let Some(id) = stack.accept(*listener) {
-                let peer = Peer::new(id, self.segment);
-                self.servers.push(Server::new(peer, *port, *manner));
+        moved |= self.poll_others();
+        for node in (0..self.workers()).map(theirs) {
+            while self.world.stack(node).poll_event().is_some() {}
+        }
+        for listener in &self.listeners {
+            while let Some(id) = self.world.stack(listener.node).accept(listener.id) {
+                let peer = Peer::new(listener.node, id, self.segment);
+                let server = Server::new(peer, listener.port, listener.manner);
+                self.servers.push(server);
             }
         }
         for server in &mut self.servers {
+            let stack = self.world.stack(server.peer.node);
             moved |= server.peer.turn(now, stack);
             server.serve(now, stack);
         }
         for client in &mut self.clients {
-            moved |= client.turn(now, stack);
+            moved |= client.turn(now, self.world.stack(client.node));
         }
         moved
     }
+
+    /// The other workers do what there is to do, and hear of the first one's checks.
+    fn poll_others(&mut self) -> bool {
+        let now = self.world.now();
+        let verdicts = self.balancer.take_verdicts();
+        let mut moved = false;
+        for (nth, other) in (1..).zip(&mut self.others) {
+            let stack = self.world.stack(ours(nth));
+            for verdict in &verdicts {
+                other.heed(now, stack, verdict);
+            }
+            moved |= other.poll(now, stack);
+        }
+        moved
+    }
+}
+
+/// The node of a worker of the load balancer's.
+fn ours(worker: usize) -> usize {
+    2 * worker
+}
+
+/// The node of a worker of the clients' and servers'.
+fn theirs(worker: usize) -> usize {
+    2 * worker + 1
 }
 
 /// The port on host 0 of a TCP segment over IPv4.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use handshake::Certificate;
 use host::Accel;
 use port::impair::Impairment;
 
-use super::rig::secure::{by_hand, certificates};
+use super::rig::secure::{by_hand, certificates, client_of, client_that_trusts};
 use super::rig::{Manner, Peer, Rig, answers, config, content};
 use crate::lb::counters::FrontendCounters;
 
@@ -80,14 +81,18 @@ fn what_the_wire_shows_without_tls_is_found() {
 }
 
 #[test]
-fn a_client_in_clear_gets_no_response_and_has_the_time_of_a_handshake() {
-    let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
-    let client = rig.client(443, GET);
-    rig.run(|rig| rig.clients[client].is_over());
-    assert!(rig.clients[client].input.is_empty());
-    let counters = counters(&rig);
-    assert_eq!((counters.handshakes, counters.client_timeouts), (0, 1));
-    assert_eq!((counters.requests, counters.connections_open), (0, 0));
+fn a_client_in_clear_gets_no_response_and_its_place_is_free_at_once() {
+    for first in [GET, "\x16\x01\x03\x01\x02\x00", "\u{1}"] {
+        let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
+        let began = rig.world.now();
+        let client = rig.client(443, first);
+        rig.run(|rig| rig.clients[client].is_over());
+        assert!(rig.world.now() - began < Duration::from_secs(1));
+        assert!(rig.clients[client].input.is_empty());
+        let counters = counters(&rig);
+        assert_eq!((counters.handshakes, counters.handshake_failures), (0, 1));
+        assert_eq!((counters.requests, counters.connections_open), (0, 0));
+    }
 }
 
 #[test]
@@ -234,20 +239,33 @@ fn requests_that_could_be_smuggled_are_refused_as_without_tls() {
     }
 }
 
+/// A PROXY header of version 2 whose sender speaks for nobody, as its own health checks do.
+const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
+
 /// The handshake begins where the PROXY header ends, however they come.
 #[test]
 fn a_proxy_header_comes_before_the_handshake() {
-    for (header, source) in [
+    let mut binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c".to_vec();
+    binary.extend_from_slice(&[192, 0, 2, 7, 192, 0, 2, 1]);
+    binary.extend_from_slice(&[4000_u16.to_be_bytes(), 443_u16.to_be_bytes()].concat());
+    for (header, source, segment) in [
         (
             &b"PROXY TCP4 192.0.2.7 192.0.2.1 4000 443\r\n"[..],
             "192.0.2.7:4000",
+            1 << 20,
         ),
-        (b"PROXY UNKNOWN\r\n", ""),
+        (b"PROXY UNKNOWN\r\n", "", 1 << 20),
+        (&binary, "192.0.2.7:4000", 1 << 20),
+        (&binary, "192.0.2.7:4000", 1),
+        (LOCAL, "", 1),
     ] {
         let pool = "backends = [{ address = \"10.0.0.2:8081\", proxy = \"v1\" }]";
-        let mut rig = Rig::new(
+        let mut rig = Rig::on(
             &secure("accept-proxy = true", pool),
             &[(8081, Manner::Introduced)],
+            Impairment::default(),
+            segment,
+            Accel::NONE,
         );
         let client = rig.secure_client(GET);
         rig.clients[client].introduction = header.to_vec();
@@ -262,14 +280,20 @@ fn a_proxy_header_comes_before_the_handshake() {
 #[test]
 fn other_certificates_are_shown_to_clients_that_come_then() {
     let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
-    let large = "GET /n/3000000 HTTP/1.1\r\nHost: h\r\n\r\n";
-    let client = rig.secure_client(large);
-    rig.run(|rig| rig.clients[client].input.len() > 1000);
     let held = rig.certificates.clone().unwrap();
-    held.replace(certificates(&["other", "h"])).unwrap();
+    let [first, second] = [certificates(&["h"]), certificates(&["other", "h"])];
+    let trusts = |shown: &[Certificate]| client_that_trusts(shown.last().unwrap());
+    let [first_alone, second_alone] = [trusts(&first), trusts(&second)];
+    held.replace(first).unwrap();
+    let large = "GET /n/3000000 HTTP/1.1\r\nHost: h\r\n\r\n";
+    let client = rig.client_of(first_alone.clone(), large);
+    rig.run(|rig| rig.clients[client].input.len() > 1000);
+    held.replace(second).unwrap();
     assert!(rig.reload(&secure("max-head = 8192", "")).is_empty());
-    let next = rig.secure_client(GET);
+    let next = rig.client_of(second_alone, GET);
     assert_eq!(rig.answers(next, 1)[0].status, 200);
+    let late = rig.client_of(first_alone, GET);
+    assert!(rig.answers(late, 1).is_empty());
     assert_eq!(rig.answers(client, 1)[0].content, content(3_000_000));
     let plain = secure("", "").replace("tls = true\n", "");
     assert_eq!(rig.reload(&plain), ["frontends.web.tls"]);
@@ -292,10 +316,69 @@ fn who_reads_nothing_in_tls_is_reset_as_others_are() {
 #[test]
 fn a_failed_handshake_is_told_to_the_client() {
     let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
-    let client = rig.client_of(b"h2", GET);
+    let client = rig.client_of(client_of(b"h2"), GET);
     rig.run(|rig| rig.clients[client].is_over());
     assert!(rig.clients[client].was_alerted);
     let counters = counters(&rig);
     assert_eq!((counters.handshakes, counters.handshake_failures), (0, 1));
     assert_eq!((counters.client_aborts, counters.connections_open), (0, 0));
+}
+
+#[test]
+fn a_proxy_that_looks_whether_we_are_there_fails_no_handshake() {
+    let mut rig = Rig::new(
+        &secure("accept-proxy = true", ""),
+        &[(8081, Manner::Serves)],
+    );
+    let looks = rig.client(443, LOCAL);
+    rig.clients[looks].ends = true;
+    rig.run(|rig| rig.clients[looks].is_over());
+    let before = counters(&rig);
+    assert_eq!((before.handshake_failures, before.client_aborts), (0, 0));
+    let named = b"PROXY TCP4 192.0.2.7 192.0.2.1 4000 443\r\n";
+    let fails = rig.client(443, &named[..]);
+    rig.clients[fails].ends = true;
+    rig.run(|rig| rig.clients[fails].is_over());
+    assert_eq!(counters(&rig).handshake_failures, 1);
+}
+
+/// Content that ends early in TLS is no content, with the end of TLS too.
+#[test]
+fn a_request_that_breaks_off_gets_no_response() {
+    for (framing, part) in [
+        ("Content-Length: 9000", &b"abc"[..]),
+        ("Transfer-Encoding: chunked", b"3\r\nabc\r\n"),
+    ] {
+        let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
+        let post = format!("POST /echo HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n");
+        let client = rig.secure_client([post.as_bytes(), part].concat());
+        rig.run(|rig| rig.server(8081).is_some_and(|it| it.input.ends_with(part)));
+        rig.clients[client].ends = true;
+        rig.run(|rig| rig.clients[client].is_over());
+        assert!(answers(&rig.clients[client].input).is_empty());
+        rig.run(|rig| rig.server(8081).is_some_and(Peer::is_over));
+        assert!(rig.server(8081).is_some_and(|server| server.is_broken));
+        assert_eq!(counters(&rig).client_aborts, 1, "{framing}");
+    }
+}
+
+#[test]
+fn what_clients_send_in_tls_is_searched() {
+    let folder = std::env::temp_dir().join(format!("longshore-lb-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("patterns");
+    std::fs::write(&file, "evil.example\n").unwrap();
+    let matching = format!(
+        "match = {{ file = {:?}, action = \"close\" }}",
+        file.display().to_string()
+    );
+    let mut rig = Rig::new(&secure(&matching, ""), &[(8081, Manner::Serves)]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let good = rig.secure_client(GET);
+    assert_eq!(rig.answers(good, 1)[0].status, 200);
+    let bad = rig.secure_client("GET /evil.example HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(rig.answers(bad, 1).is_empty());
+    let counters = counters(&rig);
+    assert_eq!((counters.match_closes, counters.handshakes), (1, 2));
+    assert_eq!(counters.requests, 1);
 }

@@ -1,13 +1,15 @@
-//! One end of a connection of host 1.
+//! One end of a connection of the clients' and servers' machine.
 
 use std::time::{Duration, Instant};
 
 use host::{CloseReason, Offload, SocketError, SocketId, Stack, TlsRole};
 
-/// One end of a connection of host 1.
+/// One end of a connection of the clients' and servers' machine.
 #[derive(Debug)]
 pub struct Peer {
     pub(super) id: SocketId,
+    /// Whose it is.
+    pub(super) node: usize,
     /// What it sends, and how much of it is gone.
     pub out: Vec<u8>,
     pub(super) sent: usize,
@@ -34,9 +36,10 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(id: SocketId, segment: usize) -> Self {
+    pub(super) fn new(node: usize, id: SocketId, segment: usize) -> Self {
         Peer {
             id,
+            node,
             out: Vec::new(),
             sent: 0,
             segment,
@@ -86,12 +89,14 @@ impl Peer {
             return false;
         }
         if let Some(role) = self.tls.clone() {
-            if !self.introduction.is_empty()
-                && stack.write(now, self.id, &self.introduction).is_err()
-            {
-                return false;
+            if !self.introduction.is_empty() {
+                let most = self.introduction.len().min(self.segment);
+                let Ok(len) = stack.write(now, self.id, &self.introduction[..most]) else {
+                    return false;
+                };
+                self.introduction.drain(..len);
+                return true;
             }
-            self.introduction.clear();
             if stack.start_tls(now, self.id, role, Offload::Both).is_err() {
                 return false;
             }

@@ -48,6 +48,16 @@ fn settings() -> Arc<rustls::ClientConfig> {
     Arc::clone(config)
 }
 
+/// A client that takes this certificate alone.
+pub fn client_that_trusts(certificate: &Certificate) -> TlsRole {
+    let roots = Arc::new(rustls::RootCertStore::empty());
+    let trust = Trust::RootsAndCertificates(roots, certificate.chain.clone());
+    TlsRole::Client {
+        config: client_config(trust, &Options::default()).unwrap(),
+        name: NAME.try_into().unwrap(),
+    }
+}
+
 /// A client's part in handshakes.
 pub fn client() -> TlsRole {
     TlsRole::Client {
