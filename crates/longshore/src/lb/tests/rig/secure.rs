@@ -50,8 +50,9 @@ fn settings() -> Arc<rustls::ClientConfig> {
 
 /// A client that takes this certificate alone.
 pub fn client_that_trusts(certificate: &Certificate) -> TlsRole {
-    let roots = Arc::new(rustls::RootCertStore::empty());
-    let trust = Trust::RootsAndCertificates(roots, certificate.chain.clone());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.chain[0].clone()).unwrap();
+    let trust = Trust::RootsAndCertificates(Arc::new(roots), certificate.chain.clone());
     TlsRole::Client {
         config: client_config(trust, &Options::default()).unwrap(),
         name: NAME.try_into().unwrap(),
