@@ -138,7 +138,10 @@ impl Examine for SocketExaminer {
             let progress = options::progress(socket)?;
             let unacknowledged = options::unacknowledged(socket)?;
             let unread = options::unread(socket)?;
-            if options::progress(socket)? != progress {
+            // The window changes without them, by what is read.
+            let window = progress.window;
+            let now = options::progress(socket)?;
+            if (options::Progress { window, ..now }) != progress {
                 continue;
             }
             let timestamp = progress

@@ -97,8 +97,10 @@ fn no_call_of_another_thread_is_disturbed_by_a_look() {
                     assert_eq!(bytes, [2; 10]);
                     (&ours).read_exact(&mut bytes).unwrap();
                     assert_eq!(bytes, [2; 10]);
-                    let sent = (&ours).write(&[1; 10]);
-                    assert_eq!(sent.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+                    // Linux may still make room for some.
+                    if let Err(error) = (&ours).write(&[1; 10]) {
+                        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+                    }
                 }
             });
             while !calls.is_finished() {
