@@ -21,6 +21,8 @@ pub struct Counters {
     pub resyncs: u64,
     /// Connections whose data the NIC places.
     pub connections_device: u64,
+    /// Connections of these that a NIC took on again after its restart.
+    pub connections_resumed: u64,
     /// Connections that it refused, or that do not go through it.
     pub connections_refused: u64,
 }
@@ -38,6 +40,7 @@ impl Counters {
             ("buffers_tainted", self.buffers_tainted),
             ("resyncs", self.resyncs),
             ("connections_device", self.connections_device),
+            ("connections_resumed", self.connections_resumed),
             ("connections_refused", self.connections_refused),
         ]
         .into_iter()

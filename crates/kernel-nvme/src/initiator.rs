@@ -213,6 +213,7 @@ impl Initiator {
             self.controller.handle_timeout(now);
             progress = true;
         }
+        self.look_for_nic(now);
         for queue in 0..self.links.len() {
             progress |= self.receive(now, queue);
         }
@@ -238,7 +239,8 @@ impl Initiator {
         fds: &[BorrowedFd<'_>],
     ) -> Result<(), Errno> {
         let settling = self.commands.is_settling().then(|| now + SETTLE);
-        let timers = [until, settling, self.controller.poll_timeout()];
+        let nic = self.nic.as_ref().and_then(Nic::poll_timeout);
+        let timers = [until, settling, nic, self.controller.poll_timeout()];
         let timer = timers.into_iter().flatten().min();
         let timeout = timer.map(|at| at.saturating_duration_since(now));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -258,6 +260,16 @@ impl Initiator {
             link.writable |= found.contains(PollFlags::OUT) || has_ended;
         }
         Ok(())
+    }
+
+    /// A NIC that was restarted helps again.
+    fn look_for_nic(&mut self, now: Instant) {
+        if let Some(nic) = &mut self.nic
+            && nic.is_another(now, &self.memory)
+        {
+            let links = self.links.iter_mut().flatten();
+            links.for_each(|link| link.has_another_nic(nic));
+        }
     }
 
     fn act(&mut self, now: Instant, action: Action) {

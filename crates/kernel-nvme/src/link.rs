@@ -23,6 +23,8 @@ use crate::target::Target;
 
 /// Bytes that are read at once where data is copied anyway, and where the NIC may have placed it.
 const STAGED: (usize, usize) = (16 << 10, 512);
+/// And where a PDU's end is not to be read past: a digest's length, of which all headers are multiples.
+const STAGED_TO_END: usize = 4;
 
 /// A connection, from the first SYN on.
 #[derive(Debug)]
@@ -42,6 +44,10 @@ pub(crate) struct Link {
     pub(crate) staged_to: usize,
     pub(crate) outbox: Outbox,
     pub(crate) offload: Option<Offload>,
+    /// What a NIC is told that helps, if one is to.
+    parameters: Option<Parameters>,
+    /// A NIC is to be asked between two PDUs.
+    pub(crate) wants_nic: bool,
 }
 
 /// What the NIC does for a connection.
@@ -91,6 +97,8 @@ impl Link {
             staged_to: 0,
             outbox: Outbox::default(),
             offload: None,
+            parameters: None,
+            wants_nic: false,
         })
     }
 
@@ -106,8 +114,17 @@ impl Link {
     /// Bytes to be read where nothing better is known.
     pub(crate) fn staging(&self) -> usize {
         match self.offload {
+            None if self.wants_nic => STAGED_TO_END,
             None => STAGED.0,
             Some(_) => STAGED.1,
+        }
+    }
+
+    /// Bytes to be read behind the data of a PDU.
+    pub(crate) fn staging_behind(&self) -> usize {
+        match self.wants_nic {
+            true => 0,
+            false => self.staging(),
         }
     }
 
@@ -140,34 +157,62 @@ impl Link {
         };
         self.reader.negotiated(incoming);
         self.readable = true;
-        let (Some(_), Some(nic)) = (wants, env.nic.as_deref_mut()) else {
+        if wants.is_none() || env.nic.is_none() {
             return;
-        };
-        // A controller that sends before it is asked is read without help.
-        let is_empty = self.staged_from == self.staged_to;
+        }
         let helps = tags > 0 || agreed.digests.data;
-        let started = match is_empty && helps {
-            true => nic.start(parameters, self.socket.as_fd()),
-            false => None,
-        };
+        self.parameters = Some(parameters).filter(|_| helps);
+        // A controller that sends before it is asked is read without help.
+        let is_asked = helps && self.is_between_pdus() && self.ask_nic(parameters, env);
+        env.counters.connections_refused += u64::from(!is_asked);
+    }
+
+    /// Nothing was read of the next PDU.
+    fn is_between_pdus(&self) -> bool {
+        self.staged_from == self.staged_to && self.reader.is_at_boundary()
+    }
+
+    /// Another NIC is there: what the one before was to do it knows nothing of. It is asked between two PDUs.
+    pub(crate) fn has_another_nic(&mut self, nic: &mut Nic) {
+        if let Some(offload) = self.offload.take() {
+            nic.free(offload.slot);
+        }
+        self.wants_nic = self.parameters.is_some();
+    }
+
+    /// Asks the NIC that has come, if this is the place to.
+    pub(crate) fn ask_again(&mut self, env: &mut LinkEnv<'_>) {
+        if self.wants_nic && self.is_between_pdus() {
+            self.wants_nic = false;
+            let parameters = self.parameters;
+            if parameters.is_some_and(|parameters| self.ask_nic(parameters, env)) {
+                env.counters.connections_resumed += 1;
+            }
+        }
+    }
+
+    /// Asks the NIC to help from the next PDU on. False if it does not.
+    fn ask_nic(&mut self, parameters: Parameters, env: &mut LinkEnv<'_>) -> bool {
+        let nic = env.nic.as_deref_mut();
+        let started = nic.and_then(|nic| nic.start(parameters, self.socket.as_fd()));
         let Some((slot, start)) = started else {
-            env.counters.connections_refused += 1;
-            return;
+            return false;
         };
         env.counters.connections_device += 1;
-        self.reader = Reader::new(incoming, start);
+        self.reader = Reader::new(parameters.framing(), start);
         let tag = Tag {
             generation: Generation::FIRST,
             is_ending: false,
         };
         self.offload = Some(Offload {
             slot,
-            tags: vec![tag; usize::from(tags)],
+            tags: vec![tag; usize::from(parameters.commands)],
             resync: Resync::new(start, 0),
             question: 0,
             asks: false,
             is_header_doubtful: false,
         });
+        true
     }
 
     /// Sends what there is to send, as far as there is room. Whether that was anything.

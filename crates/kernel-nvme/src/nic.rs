@@ -1,11 +1,13 @@
 //! The NIC below the sockets, if there is one: connections that it helps with, and when it is done with memory.
 
 use std::os::fd::BorrowedFd;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use attachment::pdus::{Generation, Pdus};
-use attachment::{Client, ClientError, Direction, Errno, Lifecycle, PduOffload, Slab, SlotId};
+use attachment::{
+    Client, ClientError, Direction, Errno, Lifecycle, PduOffload, SharedSlab, Slab, SlotId,
+};
 use l5p::nvme::Parameters;
 use rustix::net::RecvFlags;
 use wire::SeqNum;
@@ -17,6 +19,8 @@ use crate::memory::Memory;
 const SLOTS: u32 = 256;
 /// How long the NIC has for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it is looked whether it is still there, or there again.
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
 
 /// A use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,27 +41,63 @@ enum Health {
 /// The attachment to a NIC.
 #[derive(Debug)]
 pub(crate) struct Nic {
+    control: PathBuf,
     client: Client,
     slab: Slab,
-    slab_number: u16,
+    shared: SharedSlab,
     memory_number: u16,
     health: Health,
+    looked_at: Option<Instant>,
 }
 
 impl Nic {
     /// Attaches to the NIC behind a control socket, and shares the memory with it.
     pub(crate) fn attach(control: &Path, memory: &Memory) -> Result<Nic, ClientError> {
         let slab = Slab::create(SLOTS).map_err(ClientError::Refused)?;
-        let mut client = Client::connect(control, TIMEOUT)?;
-        let slab_number = client.attach(&slab)?.number;
-        let memory_number = client.add_memory(memory.data())?;
+        let (client, shared, memory_number) = connect(control, &slab, memory)?;
         Ok(Nic {
+            control: control.to_owned(),
             client,
             slab,
-            slab_number,
+            shared,
             memory_number,
             health: Health::Good,
+            looked_at: None,
         })
+    }
+
+    /// Looks whether the NIC is there, and attaches to the one that has taken its place: true then. What the one before knew of connections the new one does
+    /// not.
+    pub(crate) fn is_another(&mut self, now: Instant, memory: &Memory) -> bool {
+        let looked_lately = self.looked_at.is_some_and(|at| now < at + LOOK);
+        if looked_lately {
+            return false;
+        }
+        self.looked_at = Some(now);
+        if !self.has_ended() {
+            return false;
+        }
+        let Ok((client, shared, memory_number)) = connect(&self.control, &self.slab, memory) else {
+            return false;
+        };
+        let before = std::mem::replace(&mut self.shared, shared);
+        (self.client, self.memory_number) = (client, memory_number);
+        self.health = Health::Good;
+        // One that does not say which it is counts as another.
+        shared.nic == 0 || shared.nic != before.nic
+    }
+
+    /// When to look again, although nothing comes of a NIC that is not there.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let looked_at = self.looked_at.filter(|_| self.health == Health::Gone);
+        looked_at.map(|at| at + LOOK)
+    }
+
+    /// The NIC that this slot was shared with is no more: nothing is written there.
+    pub(crate) fn free(&mut self, name: SlotName) {
+        if let Some(slot) = self.slab.slot(name.index) {
+            slot.free(name.generation);
+        }
     }
 
     /// Has the NIC help with a connection whose next received byte begins a PDU. `None` when it does not.
@@ -151,7 +191,7 @@ impl Nic {
 
     fn id(&self, name: SlotName) -> SlotId {
         SlotId {
-            slab: self.slab_number,
+            slab: self.shared.number,
             index: name.index,
             generation: name.generation,
         }
@@ -172,4 +212,16 @@ impl Nic {
             ClientError::Gone(_) | ClientError::Untrusted(_) => self.health = Health::Gone,
         }
     }
+}
+
+/// A connection to the NIC behind a control socket, which has slab and memory then.
+fn connect(
+    control: &Path,
+    slab: &Slab,
+    memory: &Memory,
+) -> Result<(Client, SharedSlab, u16), ClientError> {
+    let mut client = Client::connect(control, TIMEOUT)?;
+    let shared = client.attach(slab)?;
+    let memory_number = client.add_memory(memory.data())?;
+    Ok((client, shared, memory_number))
 }

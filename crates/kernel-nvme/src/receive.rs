@@ -40,6 +40,7 @@ impl Link {
             if !self.take_staged(env)? {
                 break;
             }
+            self.ask_again(env);
             match self.read(env) {
                 Ok((0, _)) => return Err(Stopped::Lost("the controller has closed it".to_owned())),
                 Ok((len, event)) => {
@@ -122,7 +123,7 @@ impl Link {
             return Ok((len, event));
         }
         let behind = match span.len == left {
-            true => self.staging(),
+            true => self.staging_behind(),
             false => 0,
         };
         let room = env.memory.raw(place.next(span.len));

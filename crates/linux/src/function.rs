@@ -90,6 +90,9 @@ impl LinuxFunction {
         self.rings.flush();
         self.rings.settle();
         self.pdus.handle_settled(&mut self.rings);
+        while let Some(entry) = self.pdus.poll_ended_entry() {
+            self.offload.forget(entry);
+        }
         self.rings.publish();
         self.reap();
     }
@@ -141,9 +144,11 @@ impl LinuxFunction {
             } => {
                 let located = self.offload.locate(now, socket);
                 Some(located.and_then(|located| {
-                    let rings = &mut self.rings;
-                    let pdus = &mut self.pdus;
-                    pdus.start(now, slot, memory, *parameters, &located, rings)
+                    let place = (&located, self.offload.may_be_queued(&located));
+                    let (pdus, rings) = (&mut self.pdus, &mut self.rings);
+                    let start = pdus.start(now, slot, memory, *parameters, place, rings)?;
+                    pdus.set_entry(&located, self.offload.remember(&located));
+                    Ok(start)
                 }))
             }
             SlotRequest::Settle { slot } => {

@@ -36,6 +36,21 @@ const LATE: i64 = 1000;
 /// How far beyond what was acknowledged a segment may lie that counts: any window that there can be (RFC 7323 §2.3).
 pub(crate) const MAX_WINDOW: u32 = 1 << 30;
 
+/// A window as Linux has it by default at the most, and more (`tcp_rmem`).
+const MOST_QUEUED: u32 = 16 << 20;
+const LONGEST_SEGMENT: u32 = 1 << 16;
+
+impl Located {
+    /// Bytes behind what Linux expects next, at the most, of which it may have some out of order: it takes a segment that begins in the window that it has told
+    /// of, and never tells of less than before (RFC 9293 §3.8.6.2.1).
+    pub(crate) fn longest_queue(&self) -> u32 {
+        match self.window {
+            0 => MOST_QUEUED,
+            window => window.saturating_add(LONGEST_SEGMENT).min(MAX_WINDOW),
+        }
+    }
+}
+
 /// The sequence numbers with which both directions begin, as a socket counts from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bases {

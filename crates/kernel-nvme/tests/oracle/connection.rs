@@ -42,7 +42,9 @@ pub struct Connection {
     /// Up to where it is on the wire, was received in order, and is in the library's socket.
     pub on_wire: usize,
     pub received: usize,
-    written: usize,
+    pub written: usize,
+    /// Something came out of order at some time.
+    pub has_reordered: bool,
     /// Beyond `received`.
     early: Vec<(usize, usize)>,
     pub wire: VecDeque<InFlight>,
@@ -67,6 +69,7 @@ impl Connection {
             on_wire: 0,
             received: 0,
             written: 0,
+            has_reordered: false,
             early: Vec::new(),
             wire: VecDeque::new(),
             is_closed: false,
@@ -176,6 +179,7 @@ impl Connection {
                 false => self.early.push((from, to)),
             }
         }
+        self.has_reordered |= !self.early.is_empty();
     }
 
     /// Has the library read what there is, or some of it.

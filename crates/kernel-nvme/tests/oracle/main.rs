@@ -224,6 +224,31 @@ fn on_a_good_wire_the_nic_does_it_all() {
     }
 }
 
+/// Reads that the NIC dies with are done by software, and later ones by the NIC that has come.
+#[test]
+fn connections_go_on_over_restarts_and_are_helped_with_again() {
+    for (seed, digests) in [(3, Digests::NONE), (4, DATA), (5, Digests::BOTH)] {
+        let world = World::start(seed, Impairment::default());
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut host = Host::new(&world, true, digests);
+        host.exchange(&mut random, 40);
+        for restarts in 1..=2 {
+            world.restart();
+            while host.initiator.counters().connections_resumed < 2 * restarts {
+                host.exchange(&mut random, 4);
+            }
+            let before = *host.initiator.counters();
+            host.exchange(&mut random, 200);
+            let after = host.initiator.counters();
+            let placed = after.rx_bytes_placed - before.rx_bytes_placed;
+            let copied = after.rx_bytes_copied - before.rx_bytes_copied;
+            assert!(placed > copied, "{after:?}");
+        }
+        let counted = host.end();
+        assert_eq!((counted.connections_device, counted.digest_errors), (6, 0));
+    }
+}
+
 #[test]
 fn what_somebody_else_sends_is_never_read() {
     let impairment = Impairment {
@@ -259,11 +284,20 @@ proptest! {
         reorder in 0.0..0.1,
         duplicate in 0.0..0.05,
         forge in prop_oneof![Just(0.0), 0.0..0.02],
+        restarts in any::<bool>(),
         digests in prop_oneof![Just(Digests::NONE), Just(DATA), Just(Digests::BOTH)],
     ) {
         let impairment = Impairment { loss, reorder, duplicate, forge };
-        let counted = run(seed, impairment, true, digests, 60);
-        prop_assert_eq!(counted.connections_device, 2);
+        let world = World::start(seed, impairment);
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut host = Host::new(&world, true, digests);
+        host.exchange(&mut random, 30);
+        if restarts {
+            world.restart();
+        }
+        host.exchange(&mut random, 30);
+        let counted = host.end();
+        prop_assert!(counted.connections_device >= 2);
         prop_assert_eq!(counted.digest_errors, 0);
     }
 }

@@ -26,6 +26,8 @@ use crate::connection::Connection;
 use crate::rig::{self, Rig};
 
 const OURS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+/// More than the wire has at a time.
+const WINDOW: u32 = 256 << 10;
 const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
 /// What the wire does to packets for the host.
@@ -58,7 +60,9 @@ impl Examine for FakeSockets {
         let address = rustix::net::getsockname(socket)?;
         let address = SocketAddr::try_from(address)?;
         let known = self.0.lock().unwrap();
-        known.get(&address.port()).copied().ok_or(Errno::NODEV)
+        let facts = known.get(&address.port()).ok_or(Errno::NODEV)?;
+        let unread = facts.unread + rustix::io::ioctl_fionread(socket)? as u32;
+        Ok(SocketFacts { unread, ..*facts })
     }
 }
 
@@ -83,6 +87,8 @@ pub struct World {
     pub address: SocketAddr,
     pub control: PathBuf,
     ends: Arc<AtomicBool>,
+    /// The NIC's process is to die, and another one to take its place.
+    restarts: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -96,9 +102,14 @@ impl World {
         let attachments = UnixListener::bind(&control).unwrap();
         let ends = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&ends);
+        let restarts = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&restarts);
         let thread = thread::spawn(move || {
             let mut inside = Inside::new(seed, impairment, listener, attachments);
             while !until.load(Ordering::Relaxed) {
+                if told.swap(false, Ordering::Relaxed) {
+                    inside.restart();
+                }
                 inside.turn();
             }
         });
@@ -106,8 +117,16 @@ impl World {
             address,
             control,
             ends,
+            restarts,
             thread: Some(thread),
         }
+    }
+}
+
+impl World {
+    /// The NIC's process dies, and another one takes its place.
+    pub fn restart(&self) {
+        self.restarts.store(true, Ordering::Relaxed);
     }
 }
 
@@ -130,6 +149,8 @@ struct Inside {
     registry: Registry,
     libraries: Vec<(attachment::Connection, Tenant)>,
     known: Known,
+    /// What outlives the NIC.
+    state: State,
     nic: Nic,
     function: LinuxFunction,
     rig: Rig,
@@ -146,25 +167,13 @@ impl Inside {
     ) -> Inside {
         listener.set_nonblocking(true).unwrap();
         attachments.set_nonblocking(true).unwrap();
-        let now = Instant::now();
-        let wire = WireCapabilities {
-            tso: true,
-            checksum: true,
-        };
-        let mut nic = Nic::new(NicConfig {
-            wire,
-            ..NicConfig::new([7; 16])
-        });
-        let config = Config::default();
-        let (host, device) = nic::ring::function(config.function(OURS));
-        nic.attach(device).unwrap();
         let state = StateConfig {
             flows: 16,
             retain: 1 << 20,
         };
         let state = State::in_memory(state).unwrap();
         let known = Known::default();
-        let sockets = Box::new(FakeSockets(Arc::clone(&known)));
+        let (nic, function) = device(&state, &known);
         Inside {
             random: Pcg64Mcg::seed_from_u64(seed),
             impairment,
@@ -173,12 +182,18 @@ impl Inside {
             registry: Registry::default(),
             libraries: Vec::new(),
             known,
+            state,
             nic,
-            function: LinuxFunction::new(now, host, &config, &state, sockets, (7, 7)).unwrap(),
+            function,
             rig: Rig::with(rig::config()),
             connections: Vec::new(),
             idle: 0,
         }
+    }
+
+    fn restart(&mut self) {
+        (self.nic, self.function) = device(&self.state, &self.known);
+        (self.registry, self.libraries) = (Registry::default(), Vec::new());
     }
 
     fn turn(&mut self) {
@@ -280,9 +295,9 @@ impl Inside {
                 acknowledged: 1,
                 unacknowledged: connection.sent as u32,
                 received: connection.received as u64,
-                unread: 0,
-                window: 0,
-                reordered: false,
+                unread: (connection.received - connection.written) as u32,
+                window: WINDOW,
+                reordered: connection.has_reordered,
                 peer_has_ended: false,
                 timestamp: None,
             };
@@ -384,6 +399,24 @@ impl Inside {
         }
         self.function.publish();
     }
+}
+
+fn device(state: &State, known: &Known) -> (Nic, LinuxFunction) {
+    let wire = WireCapabilities {
+        tso: true,
+        checksum: true,
+    };
+    let mut nic = Nic::new(NicConfig {
+        wire,
+        ..NicConfig::new([7; 16])
+    });
+    let config = Config::default();
+    let (host, device) = nic::ring::function(config.function(OURS));
+    nic.attach(device).unwrap();
+    let sockets = Box::new(FakeSockets(Arc::clone(known)));
+    let now = Instant::now();
+    let function = LinuxFunction::new(now, host, &config, state, sockets, (7, 7));
+    (nic, function.unwrap())
 }
 
 fn segment(

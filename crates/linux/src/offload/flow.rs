@@ -20,10 +20,6 @@ const LONG_AGO: u32 = 1 << 28;
 /// Acknowledgements of segments of Linux's that have overtaken others may differ by so many bytes.
 const MAX_REORDERED: u32 = 1 << 16;
 
-/// A window as Linux has it by default at the most, and more (`tcp_rmem`).
-const MOST_QUEUED: u32 = 16 << 20;
-const LONGEST_SEGMENT: u32 = 1 << 16;
-
 /// A connection of which some bytes are the NIC's to transform.
 #[derive(Debug)]
 pub(crate) struct Flow {
@@ -308,18 +304,13 @@ impl Flow {
         self.is_given(socket.given);
     }
 
-    /// Before which position Linux may hold bytes of which this is not known in which form they went up, or be about to get them.
+    /// Before which position Linux may hold bytes of which it is not known in which form they went up, or be about to get them.
     pub fn may_be_queued(&self, socket: &Located) -> SeqNum {
-        let next = socket.receive_next;
-        // Linux takes a segment that begins in the window it has told of, and never tells of less than before (RFC 9293 §3.8.6.2.1).
-        let window = match socket.window {
-            0 => MOST_QUEUED,
-            window => window.saturating_add(LONGEST_SEGMENT).min(MAX_WINDOW),
-        };
+        let behind_window = socket.receive_next + socket.longest_queue();
         match self.given {
-            _ if self.is_inherited && socket.reordered => next + window,
-            Some(given) => given.max(next).min(next + window),
-            None => next,
+            _ if self.is_inherited && socket.reordered => behind_window,
+            Some(given) => given.max(socket.receive_next).min(behind_window),
+            None => socket.receive_next,
         }
     }
 

@@ -34,15 +34,15 @@ use std::time::{Duration, Instant};
 
 use attachment::{Direction, Errno, FileIdentity, OffloadState, SocketFacts};
 use nic::ring::{ContextId, Slice};
-use wire::FlowKey;
 use wire::packet::Parsed;
+use wire::{FlowKey, SeqNum};
 
 use crate::contexts::{Quota, Rings};
 use crate::counters::Counters;
 use crate::memory::Staging;
 use crate::receive::Receive;
 use crate::sockets::Sockets;
-use crate::state::{Arena, Table};
+use crate::state::{Arena, New, Table};
 use crate::tracking::{Located, Tracker};
 
 pub(crate) use answered::Answered;
@@ -117,6 +117,35 @@ impl Offload {
             true => Err(Errno::SHUTDOWN),
             false => self.tracker.locate(now, facts),
         }
+    }
+
+    /// Before which position Linux may hold bytes that came before what is asked for now.
+    pub(crate) fn may_be_queued(&mut self, facts: &Located) -> SeqNum {
+        match self.index_of(&facts.flow) {
+            Some(index) => self.flow(index).may_be_queued(facts),
+            None => facts.given.min(facts.receive_next + facts.longest_queue()),
+        }
+    }
+
+    /// Has the next NIC know where this connection is, although nothing of it is fenced. Gives the entry, unless there is one already or no room for it.
+    pub(crate) fn remember(&mut self, facts: &Located) -> Option<u32> {
+        if self.index_of(&facts.flow).is_some() {
+            return None;
+        }
+        let new = New {
+            flow: facts.flow,
+            cookie: facts.cookie,
+            tenant: facts.tenant,
+            bases: facts.bases.to_bits(),
+            una: facts.unacknowledged,
+            is_reset: false,
+        };
+        self.table.add(&new).map(|(entry, _)| entry)
+    }
+
+    /// A connection that was remembered has ended.
+    pub(crate) fn forget(&mut self, entry: u32) {
+        self.table.remove(entry);
     }
 
     /// A segment that Linux has sent, of a connection that is not fenced.

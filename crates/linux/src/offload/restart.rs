@@ -19,6 +19,11 @@ use crate::sockets::Sockets;
 use crate::state::{Arena, Entry, EpochEntry, Found, New, State, Table};
 use crate::tracking::{Bases, Located, Tracker};
 
+/// Whether a connection is only remembered.
+fn is_plain(entry: &Entry) -> bool {
+    entry.epochs.is_empty() && !entry.receives && !entry.is_reset
+}
+
 impl Offload {
     /// The connections in `state`, each of them an orphan.
     ///
@@ -92,7 +97,13 @@ impl Offload {
             by_owner.entry(piece.owner).or_default().push(piece);
         }
         let mut retired = Vec::new();
-        for entry in entries {
+        // Those of which something is fenced first: of two of one connection theirs counts.
+        let (plain, fenced): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_plain);
+        for entry in fenced.into_iter().chain(plain) {
+            if is_plain(&entry) && self.by_key.contains_key(&entry.flow) {
+                self.table.remove(entry.index);
+                continue;
+            }
             let owner = (entry.index, entry.generation);
             let pieces = by_owner.remove(&owner).unwrap_or_default();
             let flow = self.orphan(now, entry, pieces, &mut retired);

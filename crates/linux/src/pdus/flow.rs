@@ -26,6 +26,8 @@ pub(crate) struct Flow {
     pub(super) region: RegionId,
     pub(super) memory_len: u64,
     pub(super) following: Following,
+    /// Its entry in the table of connections that outlive the NIC, if that is its own.
+    pub(super) entry: Option<u32>,
     /// A segment has come that ends the connection, or one of its directions.
     pub(super) is_ending: bool,
     asking: Asking,
@@ -83,6 +85,7 @@ impl Flow {
             region,
             memory_len,
             following: Following::No,
+            entry: None,
             is_ending: false,
             asking: Asking::default(),
             writer: Writer::default(),
@@ -172,9 +175,13 @@ impl Flow {
         self.passed.acknowledged()
     }
 
-    /// Whether a context may be made again.
+    /// Whether a context may be made now, for one that was to wait.
     pub(super) fn may_go_on(&self) -> bool {
-        self.following == Following::Paused && Writer::may_go_on(self.shared())
+        match self.following {
+            Following::From(position) => self.acknowledged().at_or_after(position),
+            Following::Paused => Writer::may_go_on(self.shared()),
+            Following::No | Following::By(_) => false,
+        }
     }
 
     /// The device should stop until the program has read on.

@@ -11,6 +11,8 @@
 //! - A mapping is taken over when a packet of the connection leaves, which the command is in: before it, on the same ring.
 //! - Linux may drop a packet that the device has looked at, and take another copy, which another sender may have sent. So what comes again
 //!   of bytes that Linux has not acknowledged is reported as [doubtful](attachment::pdus::Span::doubtful) before it goes up.
+//! - A connection has an entry in the [state](crate::State), so that the next NIC knows its sequence numbers and need not have seen its handshake. It places
+//!   nothing before Linux has acknowledged what the one before may have passed up.
 //! - The end of a mapping is reported when the device can't write for it any more, after all that it wrote.
 
 mod flow;
@@ -59,6 +61,7 @@ pub(crate) struct Pdus {
     shares: Shares,
     /// What is due when the device has come to a place in the order of what was posted.
     settling: VecDeque<(Ticket, Due)>,
+    ended_entries: Vec<u32>,
     changes: Vec<(u16, Option<Mapping>)>,
     /// When to ask whether sockets have gone, and when all were asked about last.
     check_at: Option<Instant>,
@@ -100,6 +103,7 @@ impl Pdus {
             by_slot: HashMap::new(),
             shares: Shares::new(CONTEXTS.into()),
             settling: VecDeque::new(),
+            ended_entries: Vec::new(),
             changes: Vec::new(),
             check_at: None,
             checked_all: None,
@@ -113,14 +117,26 @@ impl Pdus {
         self.flows.is_empty()
     }
 
-    /// Follows the PDUs of a socket from its next byte on.
+    /// A connection has this entry in the table of those that outlive the NIC.
+    pub(crate) fn set_entry(&mut self, facts: &Located, entry: Option<u32>) {
+        if let Some(flow) = self.flows.get_mut(&facts.flow.reversed()) {
+            flow.entry = entry;
+        }
+    }
+
+    /// An entry of a connection that has ended.
+    pub(crate) fn poll_ended_entry(&mut self) -> Option<u32> {
+        self.ended_entries.pop()
+    }
+
+    /// Follows the PDUs of a socket from its next byte on. Before `queued` Linux may have bytes, or be about to get them.
     pub(crate) fn start(
         &mut self,
         now: Instant,
         slot: &SlotRef,
         memory: &Arc<DataMemory>,
         parameters: Parameters,
-        facts: &Located,
+        (facts, queued): (&Located, SeqNum),
         rings: &mut Rings,
     ) -> Result<SeqNum, Errno> {
         let key = facts.flow.reversed();
@@ -144,17 +160,21 @@ impl Pdus {
         let flow = Flow::new(facts, slot.clone(), parameters, region, memory.len() as u64);
         self.flows.insert(key, flow);
         self.by_slot.insert(slot.place(), key);
+        let waits = queued.after(facts.receive_next);
         // Nothing of the stream has come that the device does not see.
         let is_seen = facts.receive_next == facts.read && !facts.reordered;
         let start = match is_seen {
             true => facts.read,
             false => facts.read - FAR_BEHIND,
         };
-        if !self.follow(key, start, rings) {
+        if !waits && !self.follow(key, start, rings) {
             self.remove(key, false, rings);
             return Err(Errno::NOSPC);
         }
-        if let Some(flow) = self.flows.get(&key) {
+        if let Some(flow) = self.flows.get_mut(&key) {
+            if waits {
+                flow.following = Following::From(queued);
+            }
             flow.report(OffloadState::Offloaded);
         }
         self.check_at.get_or_insert(now + CHECK);
@@ -388,6 +408,7 @@ impl Pdus {
             return;
         };
         self.shares.give(flow.tenant, 1);
+        self.ended_entries.extend(flow.entry);
         self.by_slot.remove(&flow.slot.place());
         let due = Due::Flow {
             slot: flow.slot,

@@ -35,6 +35,8 @@ const PARAMETERS: Parameters = Parameters {
 struct World {
     nic: Nic,
     function: LinuxFunction,
+    state: State,
+    linux: OneSocket,
     now: Instant,
     flow: FlowKey,
     socket: Socket,
@@ -47,25 +49,19 @@ struct World {
 impl World {
     fn new() -> World {
         let now = Instant::now();
-        let mut nic = Nic::new(NicConfig {
-            wire: SUPER,
-            ..NicConfig::new([7; 16])
-        });
-        let config = Config::default();
-        let (host, device) = nic::ring::function(config.function(OURS));
-        nic.attach(device).unwrap();
         let state = State::in_memory(SMALL).unwrap();
         let flow = flow(PAIRS[0]);
         let socket = Socket::new(flow, 5, (SeqNum(1), SeqNum(ISN)));
         let linux = OneSocket::new(socket);
-        let sockets = Box::new(linux.clone());
-        let mut function = LinuxFunction::new(now, host, &config, &state, sockets, SECRET).unwrap();
+        let (mut nic, mut function) = device(now, &state, &linux);
         linux.open(&mut nic, &mut function, now);
         let slab = Arc::new(Slab::create(1).unwrap());
         let (index, generation) = slab.claim().unwrap();
         World {
             nic,
             function,
+            state,
+            linux,
             socket,
             now,
             flow,
@@ -81,6 +77,11 @@ impl World {
         assert_eq!(world.order(&world.start()), Ok(SeqNum(ISN)));
         world.run();
         world
+    }
+
+    /// The NIC's process dies, and another one has its state.
+    fn restart(&mut self) {
+        (self.nic, self.function) = device(self.now, &self.state, &self.linux);
     }
 
     fn facts(&self) -> SocketFacts {
@@ -167,6 +168,19 @@ impl World {
     }
 }
 
+fn device(now: Instant, state: &State, linux: &OneSocket) -> (Nic, LinuxFunction) {
+    let mut nic = Nic::new(NicConfig {
+        wire: SUPER,
+        ..NicConfig::new([7; 16])
+    });
+    let config = Config::default();
+    let (host, device) = nic::ring::function(config.function(OURS));
+    nic.attach(device).unwrap();
+    let sockets = Box::new(linux.clone());
+    let function = LinuxFunction::new(now, host, &config, state, sockets, SECRET);
+    (nic, function.unwrap())
+}
+
 fn mapping(generation: Generation, page: u32, len: u32) -> Mapping {
     Mapping {
         generation,
@@ -214,6 +228,43 @@ fn data_is_where_it_was_wanted_and_in_the_packets() {
     assert_eq!(pdus.ended_mapping(3, first), Some(5000));
     world.receive(3, &[0xaa; 5000]);
     assert_eq!(world.data(1, 5000), data, "nothing is written any more");
+}
+
+#[test]
+fn a_nic_that_comes_later_knows_where_the_connection_is() {
+    let mut world = World::started();
+    let first = Generation::FIRST;
+    for _ in 0..2 {
+        let position = SeqNum(world.received);
+        let before = world.slot.clone();
+        world.restart();
+        before.slot().free(before.generation());
+        let slab = Arc::new(Slab::create(1).unwrap());
+        let (index, generation) = slab.claim().unwrap();
+        world.slot = SlotRef::new(&slab, index, generation).unwrap();
+        assert_eq!(world.order(&world.start()), Ok(position));
+        let slot = world.slot.clone();
+        slot.slot().pdus().map(3, mapping(first, 1, 5000));
+        world.send();
+        let data = pattern(5000);
+        world.receive(3, &data);
+        assert_eq!(world.data(1, 5000), data);
+        let span = slot.slot().pdus().span(position + 24, 5000);
+        assert_eq!((span.len, span.placed), (5000, Some(first)));
+    }
+}
+
+/// The next NIC has no place for it, and an entry is free for another.
+#[test]
+fn a_connection_that_was_released_is_not_remembered() {
+    let mut world = World::started();
+    let release = SlotRequest::Release {
+        slot: world.slot.clone(),
+    };
+    assert_eq!(world.order(&release), Ok(SeqNum(0)));
+    world.run();
+    world.restart();
+    assert_eq!(world.order(&world.start()), Err(Errno::NODEV));
 }
 
 #[test]
