@@ -1,8 +1,8 @@
 //! What leaves for a peer.
 
+use wire::SeqNum;
 use wire::packet::{IpVersion, Parsed};
 use wire::tcp::{self, Flags};
-use wire::{Ecn, SeqNum};
 
 use super::half::Half;
 use super::pair::Pair;
@@ -17,12 +17,13 @@ use crate::ring::accel::Side;
 
 /// Forwards a segment whole; one that is too large for the other leg, or whose checksum is not known, in packets.
 #[inline]
-pub(super) fn segment(pair: &Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>) {
-    let (meta, parsed) = (segment.meta, segment.parsed);
-    let (from, to) = pair.legs(side);
-    if !leaves(env, from, segment) {
+pub(super) fn segment(pair: &mut Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>) {
+    if !leaves(pair, side, env, segment) {
         return;
     }
+    let pair = &*pair;
+    let (meta, parsed) = (segment.meta, segment.parsed);
+    let (_, to) = pair.legs(side);
     let room = payload_room(to, parsed);
     let per_packet = match meta.gso_size {
         0 => parsed.payload_len,
@@ -65,16 +66,16 @@ pub(super) fn segment(pair: &Pair, side: Side, env: &mut AccelEnv<'_>, segment: 
 /// Forwards what of a segment lies before `end`, and in any case its acknowledgement.
 #[cold]
 pub(super) fn up_to(
-    pair: &Pair,
+    pair: &mut Pair,
     side: Side,
     end: SeqNum,
     env: &mut AccelEnv<'_>,
     segment: &Segment<'_>,
 ) {
-    let (from, to) = pair.legs(side);
-    if !leaves(env, from, segment) {
+    if !leaves(pair, side, env, segment) {
         return;
     }
+    let (_, to) = pair.legs(side);
     let parsed = segment.parsed;
     let seq = parsed.tcp.seq;
     let bytes = match seq.before(end) {
@@ -132,12 +133,11 @@ pub(super) fn open_windows(pair: &mut Pair, env: &mut AccelEnv<'_>) {
     }
 }
 
-/// Whether a segment's hop limit lets it go on. A splice is a hop: without that, two functions could build a loop.
-///
-/// A mark that the receiver would not heed becomes a loss, which its sender heeds (as RFC 6040 §4.2 has it).
-fn leaves(env: &mut AccelEnv<'_>, from: &Half, segment: &Segment<'_>) -> bool {
-    let is_unheeded = segment.parsed.tcp.ecn == Ecn::Ce && from.ecn_ends();
-    let leaves = segment.parsed.hop_limit > 1 && !is_unheeded;
+/// Whether a segment's hop limit lets it go on, and its mark. A splice is a hop: without that, two functions could build a loop.
+fn leaves(pair: &mut Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>) -> bool {
+    let (from, _) = pair.legs_mut(side);
+    let is_heeded = !from.ecn_ends() || from.take_marks(&segment.parsed.tcp);
+    let leaves = segment.parsed.hop_limit > 1 && is_heeded;
     env.function.counters.accel_splice_dropped += u64::from(!leaves);
     leaves
 }

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ::tcp::TIMESTAMPS_LEN;
 use wire::ethernet::{self, MacAddr};
-use wire::{FlowKey, SeqNum, tcp};
+use wire::tcp::{Flags, Header};
+use wire::{Ecn, FlowKey, SeqNum, tcp};
 
 use super::reply::never_challenged;
 use super::translate::l4_offset;
@@ -89,7 +90,12 @@ const FIN: u8 = 1;
 const V6: u8 = 2;
 const TIMESTAMPS: u8 = 4;
 const SACK: u8 = 8;
+/// One of the connections alone has ECN.
 const ECN_ENDS: u8 = 16;
+/// It is this one.
+const ECN_HERE: u8 = 64;
+/// Packets of the peer were marked, and it has not said yet that it has reduced its window.
+const ECHO: u8 = 128;
 /// The last segment without data was from before `nxt`, and nothing new came since.
 const PROBING: u8 = 32;
 
@@ -140,7 +146,8 @@ impl Half {
             flags: flag(v6, V6)
                 | flag(timestamps.is_some(), TIMESTAMPS)
                 | flag(leg.sack && other.sack, SACK)
-                | flag(leg.ecn != other.ecn, ECN_ENDS),
+                | flag(leg.ecn != other.ecn, ECN_ENDS)
+                | flag(leg.ecn && !other.ecn, ECN_HERE),
             hop_limit: leg.hop_limit,
             counts: Counts {
                 laps: 0,
@@ -204,9 +211,36 @@ impl Half {
         self.has(SACK)
     }
 
-    /// One of the connections alone has ECN: no packet goes on that says it may be marked, nor a mark that its receiver would not heed.
+    /// One of the connections alone has ECN: no packet goes on that says it may be marked, and what is said of marks ends here.
+    #[inline]
     pub(super) fn ecn_ends(&self) -> bool {
         self.has(ECN_ENDS)
+    }
+
+    /// A segment of the peer's, where [ECN ends](Self::ecn_ends), has come with or without a mark. Answers whether it may go on: a mark that the peer
+    /// could not be told of becomes a loss, which it heeds (as RFC 6040 §4.2 has it).
+    #[inline(never)]
+    pub(super) fn take_marks(&mut self, segment: &Header) -> bool {
+        let is_marked = segment.ecn == Ecn::Ce;
+        if !self.has(ECN_HERE) {
+            return !is_marked;
+        }
+        // RFC 3168 §6.1.3.
+        if segment.flags.contains(Flags::CWR) {
+            self.flags &= !ECHO;
+        }
+        if is_marked {
+            self.flags |= ECHO;
+        }
+        true
+    }
+
+    /// What every acknowledgement to the peer has beside, where [ECN ends](Self::ecn_ends).
+    pub(super) fn echo_flag(&self) -> Flags {
+        match self.has(ECHO) {
+            true => Flags::ECE,
+            false => Flags::NONE,
+        }
     }
 
     /// Our latest TSval to the peer.

@@ -43,7 +43,7 @@ pub(super) fn acknowledgement(pair: &Pair, side: Side, mac: MacAddr, out: &mut [
         dst_port: half.ends.peer_port,
         seq: other.stream.nxt + other.deltas.seq,
         ack: half.stream.una,
-        flags: Flags::ACK,
+        flags: Flags::ACK | half.echo_flag(),
         window: half.windows.sent,
         options: Options {
             timestamps: half.timestamps().then(|| Timestamps {

@@ -149,9 +149,6 @@ fn headers(pair: &Pair, side: Side, mac: MacAddr, incoming: &Incoming<'_>, out: 
     if !is_bare {
         strip_ip(ip, v6, tcp.len() + parsed.payload_len as usize);
     }
-    if from.ecn_ends() && parsed.tcp.ecn != Ecn::NotEct {
-        clear_ecn(ip, v6);
-    }
     let hop_limit = parsed.hop_limit.saturating_sub(1).min(to.hop_limit);
     if v6 {
         ip[7] = hop_limit;
@@ -166,7 +163,14 @@ fn headers(pair: &Pair, side: Side, mac: MacAddr, incoming: &Incoming<'_>, out: 
         ip[10..12].copy_from_slice(&checksum.to_be_bytes());
         to.put_addresses(&mut ip[12..]);
     }
-    Sum::of_u16(pair.address_delta(side)) + rewrite_tcp(tcp, from, to, parsed)
+    let mut changes = Sum::of_u16(pair.address_delta(side)) + rewrite_tcp(tcp, from, to, parsed);
+    if from.ecn_ends() {
+        if parsed.tcp.ecn != Ecn::NotEct {
+            clear_ecn(ip, v6);
+        }
+        changes += end_echoes(tcp, to);
+    }
+    changes
 }
 
 #[inline(always)]
@@ -222,6 +226,18 @@ fn clear_ecn(ip: &mut [u8], v6: bool) {
         ip[1] &= !3;
         ipv4::fill_checksum(ip);
     }
+}
+
+/// What either peer says of marks is about packets on its own leg. Whose were marked on the way to us hears so from us.
+#[inline(never)]
+fn end_echoes(tcp: &mut [u8], to: &Half) -> Sum {
+    let flags = Flags(tcp[13]);
+    let mut ours = flags.without(Flags::ECE | Flags::CWR);
+    if flags.contains(Flags::ACK) {
+        ours |= to.echo_flag();
+    }
+    let word = u16::from_be_bytes([tcp[12], ours.0]);
+    replace(tcp, 12, word)
 }
 
 fn set_ip_len(ip: &mut [u8], v6: bool, len: usize) {

@@ -4,6 +4,7 @@ mod end;
 mod endings;
 mod forged;
 mod frames;
+mod marks;
 mod query;
 mod refusals;
 mod relay;

@@ -65,7 +65,7 @@ fn check(splice: &Splice, sample: &Sample) -> Result<(), TestCaseError> {
     let has_ack = flags.contains(Flags::ACK);
     let ack = if has_ack { ack } else { 0 };
     prop_assert_eq!(after.tcp.ack, SeqNum(sample.ack.wrapping_add(ack)));
-    prop_assert_eq!(after.tcp.flags, flags.without(Flags::URG));
+    prop_assert_eq!(after.tcp.flags, flags.without(stays_behind(splice)));
     let timestamps = timestamps.map(|(val, echo)| (val, if has_ack { echo } else { 0 }));
     let sack = (splice.a.sack && splice.b.sack).then_some(ack_delta(splice));
     let options = expected_options(&before.tcp.options, timestamps, sack);
@@ -79,6 +79,14 @@ fn check(splice: &Splice, sample: &Sample) -> Result<(), TestCaseError> {
     prop_assert!(after.verify_checksums(&out));
     prop_assert_eq!(recomputed(&out), out);
     Ok(())
+}
+
+/// Flags that are not for the other leg.
+fn stays_behind(splice: &Splice) -> Flags {
+    match splice.a.ecn == splice.b.ecn {
+        true => Flags::URG,
+        false => Flags::URG | Flags::ECE | Flags::CWR,
+    }
 }
 
 fn ack_delta(splice: &Splice) -> u32 {
@@ -111,7 +119,7 @@ proptest! {
         sample.options = Vec::new();
         sample.urgent = 0;
         sample.flags |= Flags::ACK.0;
-        sample.flags &= !Flags::URG.0;
+        sample.flags &= !stays_behind(&splice).0;
         let mut splice = splice;
         for leg in [&mut splice.a, &mut splice.b] {
             (leg.peer_shift, leg.our_shift) = (3, 3);
