@@ -38,13 +38,10 @@ impl PathMtus {
     }
 
     /// Bytes of TCP payload and options that packets to there take, if that is less than the link takes.
-    pub fn mss(&mut self, now: Instant, destination: IpAddr) -> Option<u16> {
-        if self.0.is_empty() {
-            return None;
-        }
-        self.forget(now);
-        let mut all = self.0.iter();
-        let known = all.find(|known| known.destination == destination)?;
+    #[inline]
+    pub fn mss(&self, now: Instant, destination: IpAddr) -> Option<u16> {
+        let mut good = self.0.iter().filter(|known| known.until > now);
+        let known = good.find(|known| known.destination == destination)?;
         Some(known.mss)
     }
 

@@ -30,7 +30,10 @@ pub(super) fn of_quasi(
     let config = &transport.config.tcp;
     let fin = u32::from(quasi.is(Flag::PeerFin));
     let peer_shift = handshake.peer_shift(config);
-    let mss = transport.link.interface.mss(!flow.is_ipv6());
+    let link = &transport.link;
+    let path_mss = link.path_mtus.mss(transport.last_poll, flow.dst.0);
+    let mss = link.interface.mss(!flow.is_ipv6());
+    let mss = path_mss.map_or(mss, |path_mss| path_mss.min(mss));
     Teardown {
         ticket: id.index,
         flow,

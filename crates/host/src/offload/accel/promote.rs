@@ -74,6 +74,9 @@ impl ConnectionOffload {
             .quasis
             .handshake(quasi, self.accel.clock(now));
         let mut connection = Connection::from_handshake(now, &config, &segment, &handshake);
+        if let Some(mss) = self.transport.link.path_mtus.mss(now, flow.dst.0) {
+            connection.handle_path_mss(now, mss);
+        }
         // That it is established was told.
         let connected = connection.poll_event();
         debug_assert_eq!(connected, Some(tcp::Event::Connected));

@@ -4,5 +4,6 @@ mod alone;
 mod closing;
 mod early;
 mod lazy;
+mod paths;
 pub mod rig;
 mod subsets;
