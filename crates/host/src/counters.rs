@@ -67,6 +67,7 @@ impl Counters {
             tcp::Counted::Timeout => self.tcp_timeouts += 1,
             tcp::Counted::SpuriousTimeout => self.tcp_spurious_rtos += 1,
             tcp::Counted::BlackHole => self.tcp_mtup_fail += 1,
+            tcp::Counted::PathRaised => self.tcp_mtup_success += 1,
             tcp::Counted::CongestionExperienced => self.ip_in_ce += 1,
         }
     }
@@ -187,8 +188,10 @@ counters! {
     tcp_timeouts = "TcpExtTCPTimeouts",
     /// Retransmission timeouts that came too early, and were taken back.
     tcp_spurious_rtos = "TcpExtTCPSpuriousRTOs",
-    /// Times that full segments were sent in vain and smaller ones are tried.
+    /// Times that packets were sent in vain which were too large for the path.
     tcp_mtup_fail = "TcpExtTCPMTUPFail",
+    /// Times that a path was found to take larger packets.
+    tcp_mtup_success = "TcpExtTCPMTUPSuccess",
     /// Times that memory became short: the level rose from free.
     tcp_memory_pressures = "TcpExtTCPMemoryPressures",
     /// Milliseconds that memory was short, up to the last time that it was free again.
@@ -298,4 +301,6 @@ counters! {
     neighbour_out = "NeighbourOut",
     /// Neighbours that did not answer.
     neighbour_failed = "NeighbourFailed",
+    /// IPv6 addresses of this host that are not used because another one has them.
+    neighbour_duplicates = "NeighbourDuplicates",
 }

@@ -167,7 +167,7 @@ pub mod runtime;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
-pub use config::{Accel, AccelError, Cidr, CidrError, ListenOptions, Shard, StackConfig};
+pub use config::{Accel, AccelError, Cidr, CidrError, Dad, ListenOptions, Shard, StackConfig};
 pub use counters::counter_explanations;
 pub use error::{CloseReason, SocketError};
 pub use events::{Event, LegProgress, ListenerId, SocketId};

@@ -179,6 +179,7 @@ fn builder(wire: &Wire, connections: &Connections) -> Result<Builder> {
     builder.function.mac = mac_address(wire);
     builder.nic.toe.hard_limit = connections.nic_connections;
     let stack = &mut builder.stack;
+    stack.dad = wire.dad.into();
     stack.gateway_v4 = wire.gateway;
     stack.gateway_v6 = wire.gateway6;
     stack.memory = wire.memory.unwrap_or_else(memory::share);

@@ -9,6 +9,9 @@ use crate::time::Time;
 use crate::timer::Timer;
 use crate::{Acceptance, CloseReason, Connection, ReceiveSpace, Received, SendSpace, State};
 
+/// What tells a segment that ends or begins a connection from all others.
+const CONTROL: Flags = Flags::RST.union(Flags::SYN).union(Flags::ACK);
+
 impl Connection {
     /// Takes a segment of this connection: its header, the bytes of its payload, and the packets that it came in
     /// (more than one after LRO).
@@ -76,16 +79,8 @@ impl Connection {
         if !self.is_acceptable(now, segment, payload_len) {
             return nothing;
         }
-        if flags.contains(Flags::RST) {
-            self.take_reset(now, segment);
-            return nothing;
-        }
-        if flags.contains(Flags::SYN) {
-            // RFC 5961 §4.2.
-            self.challenge(now);
-            return nothing;
-        }
-        if !flags.contains(Flags::ACK) {
+        if flags.0 & CONTROL.0 != Flags::ACK.0 {
+            self.take_control(now, segment);
             return nothing;
         }
         if self.state == State::SynReceived && !self.leaves_syn_received(now, segment) {
@@ -118,6 +113,17 @@ impl Connection {
             }
         }
         self.take_payload(now, segment, payload_len, packets)
+    }
+
+    /// A segment with RST or SYN, or without ACK (RFC 9293 §3.10.7.4, second to fifth).
+    #[cold]
+    fn take_control(&mut self, now: Time, segment: &Header) {
+        if segment.flags.contains(Flags::RST) {
+            self.take_reset(now, segment);
+        } else if segment.flags.contains(Flags::SYN) {
+            // RFC 5961 §4.2.
+            self.challenge(now);
+        }
     }
 
     /// PAWS (RFC 7323 §5.3) and the sequence number (RFC 9293 §3.10.7.4, first).

@@ -40,8 +40,12 @@ pub struct Config {
     /// Smallest retransmission timeout. RFC 6298 says 1 s; 200 ms is what Linux does.
     pub min_rto: Duration,
     /// After three timeouts of a full segment without an acknowledgment, try smaller ones: a router on the path may drop what is too large
-    /// without telling (RFC 4821 §7.7, as Linux's `tcp_mtu_probing` of 1). Off by default; connections that the NIC runs do without.
+    /// without telling (RFC 4821 §7.7, as Linux's `tcp_mtu_probing` of 1). From there on, and ten minutes after a router has told, larger ones are
+    /// searched for (RFC 4821 §7.3), one at a time, whose loss is not taken for congestion. Off by default; connections that the NIC runs do without.
     pub mtu_probing: bool,
+    /// What is sent leaves at a rate of cwnd / SRTT, twice in slow start and 1.2 times after it, in bursts of a millisecond, as Linux's pacing has it
+    /// (RFC 9002 §7.7). The first window leaves at once (RFC 6928). Off by default: each burst is a timer.
+    pub pacing: bool,
     /// Times a SYN is sent again before the connection is given up. Seven, after 1 s, 2 s and so on, last for the three minutes that
     /// RFC 9293 §3.8.3 asks for (MUST-23), and one more.
     pub syn_retries: u8,
@@ -79,6 +83,7 @@ impl Default for Config {
             tso_max: 65_400,
             min_rto: Duration::from_millis(200),
             mtu_probing: false,
+            pacing: false,
             syn_retries: 7,
             syn_ack_retries: 6,
             retries: 15,

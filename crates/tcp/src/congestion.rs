@@ -94,6 +94,11 @@ impl Congestion {
         self.initial
     }
 
+    /// The window is the one that the connection began with: the peer has acknowledged nothing yet, or has not needed more, and nothing was lost.
+    pub(crate) fn is_first_window(&self) -> bool {
+        self.ssthresh == UNLIMITED && self.cwnd <= self.initial
+    }
+
     pub(crate) fn ssthresh(&self) -> u32 {
         self.ssthresh
     }

@@ -7,6 +7,7 @@ use wire::SeqNum;
 
 use crate::ecn::EcnState;
 use crate::options::{TIMESTAMPS_LEN, TimestampClock};
+use crate::path::PathSearch;
 use crate::rack::Rack;
 use crate::recovery::Recovery;
 use crate::sack::Scoreboard;
@@ -226,6 +227,7 @@ impl Connection {
         self.snd.sent_at = now;
         self.snd.progress_at = now;
         self.rcv.put_back(now, tcb);
+        self.path = PathSearch::new();
         self.apply_mss();
         self.congestion.restart(tcb.ssthresh);
         self.board = Scoreboard::new(tcb.snd_una);
@@ -299,6 +301,7 @@ impl Connection {
             tso_max: settings.tso_max,
             min_rto: span(self.rtt.min_rto()),
             mtu_probing: settings.mtu_probing,
+            pacing: settings.pacing,
             syn_retries: settings.syn_retries,
             syn_ack_retries: settings.syn_retries,
             retries: settings.retries,

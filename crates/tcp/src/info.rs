@@ -29,6 +29,8 @@ pub struct ConnectionInfo {
     pub ecn: bool,
     /// Congestion window in bytes.
     pub cwnd: u32,
+    /// Bytes of payload per second that what is sent is paced at; `None` while it is not.
+    pub pacing_rate: Option<u64>,
     /// Slow-start threshold in bytes; `None` before the first loss.
     pub ssthresh: Option<u32>,
     /// Smoothed round-trip time; zero before the first sample.
@@ -109,6 +111,7 @@ impl Connection {
             sack: self.options.sack,
             ecn: self.ecn.is_on(),
             cwnd: self.congestion.cwnd(),
+            pacing_rate: self.pacing_rate(),
             ssthresh: (!unlimited).then(|| self.congestion.ssthresh()),
             srtt: Duration::from_nanos(self.rtt.smoothed().unwrap_or(0)),
             rttvar: Duration::from_nanos(self.rtt.variation()),

@@ -38,6 +38,7 @@ mod listen;
 mod mirror;
 mod options;
 mod output;
+mod pacing;
 mod path;
 mod peer_window;
 mod rack;
@@ -62,6 +63,7 @@ mod time_wait;
 mod timeout;
 mod timer;
 mod timer_snapshot;
+mod urgent;
 
 pub use acceptance::{Acceptance, ChallengeLimit, ReceiveSpace, SendSpace};
 pub use backoff::Backoff;

@@ -68,16 +68,19 @@ pub enum Counted {
     SpuriousTimeout,
     /// `InCEPkts`: a segment whose packets were marked on the way.
     CongestionExperienced,
-    /// `TCPMTUPFail`: full segments were sent in vain, and smaller ones are tried.
+    /// `TCPMTUPFail`: full segments, or a larger one, were sent in vain, and no router has told.
     BlackHole,
+    /// `TCPMTUPSuccess`: a packet that was larger than all before has arrived.
+    PathRaised,
 }
 
 impl Counted {
-    const ALL: [Counted; 4] = [
+    const ALL: [Counted; 5] = [
         Counted::Timeout,
         Counted::SpuriousTimeout,
         Counted::CongestionExperienced,
         Counted::BlackHole,
+        Counted::PathRaised,
     ];
 }
 

@@ -168,7 +168,10 @@ impl Connection {
                 None => self.timers.cancel(Timer::Reorder),
             }
         }
-        if self.recovery.phase == Phase::Open && self.board.lost() > 0 {
+        if self.recovery.phase == Phase::Open
+            && self.board.lost() > 0
+            && !self.takes_lost_probe(now)
+        {
             self.enter_recovery(now);
         }
         newly_lost
@@ -184,6 +187,7 @@ impl Connection {
 
     fn enter_recovery(&mut self, now: Time) {
         let flight = self.flight();
+        self.path.forget_probe();
         self.save_for_undo();
         self.recovery.phase = Phase::Recovery;
         self.recovery.point = self.snd.nxt;
@@ -300,7 +304,8 @@ impl Connection {
             let fresh = self.snd.una.after(self.recovery.point);
             let enough = self.recovery.duplicate_acks >= DUPLICATE_THRESHOLD;
             if self.recovery.phase == Phase::Open && fresh && enough {
-                self.board.mark_head_lost(mss);
+                let head = self.probe_at_head().unwrap_or(mss);
+                self.board.mark_head_lost(head);
             }
         } else if progress.advanced > 0 {
             let segments = progress.advanced.div_ceil(mss);

@@ -75,6 +75,9 @@ impl Connection {
         if payload > 0 && !retransmit {
             self.ecn.mark(&mut header);
         }
+        if self.settings.pacing {
+            self.pace(now, payload);
+        }
         Transmit {
             header,
             payload,

@@ -111,6 +111,9 @@ impl Connection {
             self.snd.cwnd_limited = true;
             return None;
         }
+        if self.waits_for_pacer(now) && !self.snd.due.resend {
+            return None;
+        }
         let limit = budget.min(self.burst_limit()).max(mss);
         let (start, mut end) = self.board.next_lost(limit - limit % mss)?;
         // RFC 9293 §3.8.6: a peer that has taken back its window is probed with what is oldest only.
@@ -144,11 +147,16 @@ impl Connection {
     fn poll_new(&mut self, now: Time) -> Option<Transmit> {
         let queued = self.snd.unsent();
         let fin = self.snd.fin_unsent();
-        if queued == 0 && !fin {
+        if queued == 0 && !fin || self.waits_for_pacer(now) {
             return None;
         }
         if self.snd.una == self.snd.nxt {
             self.restart_after_idle(now);
+        }
+        if self.searches_path()
+            && let Some(probe) = self.poll_path_probe(now, queued)
+        {
+            return Some(probe);
         }
         let len = self.sendable(now, queued, fin);
         let with_fin = fin && len == queued && self.snd.window_room() > len;
@@ -159,7 +167,7 @@ impl Connection {
         Some(self.send_new(now, len, with_fin))
     }
 
-    fn send_new(&mut self, now: Time, len: u32, with_fin: bool) -> Transmit {
+    pub(crate) fn send_new(&mut self, now: Time, len: u32, with_fin: bool) -> Transmit {
         let mss = u32::from(self.snd.mss);
         let was_idle = self.snd.una == self.snd.nxt;
         let start = self.snd.nxt;
@@ -180,8 +188,8 @@ impl Connection {
             // What is left waits for itself.
             self.timers.cancel(Timer::Cork);
         }
-        let limited = self.congestion.cwnd() < self.pipe().saturating_add(mss);
         let flight = self.pipe();
+        let limited = self.congestion.cwnd() < flight.saturating_add(mss);
         self.snd.note_use(flight, limited);
         self.snd.sent_at = now;
         if was_idle {
@@ -282,8 +290,8 @@ impl Connection {
     fn burst_limit(&self) -> u32 {
         let mss = u32::from(self.snd.mss);
         let limit = self
-            .settings
-            .tso_max
+            .snd
+            .most_at_once
             .min(self.congestion.cwnd() / 2)
             .max(mss);
         limit - limit % mss

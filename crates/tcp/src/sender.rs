@@ -33,6 +33,10 @@ pub(crate) struct Sender {
     pub(crate) cwnd_limited: bool,
     /// A RST is to be sent, with this sequence number.
     pub(crate) reset_at: Option<SeqNum>,
+    /// No data leave before, but what a timer asks for; nothing is paced if that is past.
+    pub(crate) paced_until: Time,
+    /// Bytes of payload that may leave at once.
+    pub(crate) most_at_once: u32,
     /// When data, or the SYN, was sent last.
     pub(crate) sent_at: Time,
     /// When the peer last acknowledged something, or data was first outstanding after a pause.
@@ -67,7 +71,7 @@ pub(crate) struct Round {
 }
 
 impl Sender {
-    pub(crate) fn new(iss: SeqNum, mss: u16) -> Self {
+    pub(crate) fn new(iss: SeqNum, mss: u16, most_at_once: u32) -> Self {
         Self {
             iss,
             una: iss,
@@ -88,6 +92,8 @@ impl Sender {
             },
             cwnd_limited: false,
             reset_at: None,
+            paced_until: Time(0),
+            most_at_once,
             sent_at: Time(0),
             progress_at: Time(0),
         }
@@ -108,7 +114,7 @@ impl Sender {
                 end: tcb.snd_una,
                 flight: 0,
             },
-            ..Self::new(tcb.snd_una - 1, self.mss)
+            ..Self::new(tcb.snd_una - 1, self.mss, self.most_at_once)
         };
     }
 

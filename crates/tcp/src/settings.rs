@@ -16,6 +16,7 @@ pub(crate) struct Settings {
     pub(crate) full_mss: u16,
     pub(crate) nagle: bool,
     pub(crate) mtu_probing: bool,
+    pub(crate) pacing: bool,
     /// Of our SYN or our SYN-ACK.
     pub(crate) syn_retries: u8,
     pub(crate) retries: u8,
@@ -47,6 +48,7 @@ impl Settings {
             adv_mss: mss,
             full_mss: mss,
             mtu_probing: config.mtu_probing,
+            pacing: config.pacing,
             nagle: config.nagle,
             syn_retries: config.syn_retries,
             retries: config.retries,

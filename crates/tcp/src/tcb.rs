@@ -10,6 +10,7 @@ use crate::ecn::EcnState;
 use crate::mirror::Flight;
 use crate::options::{Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
 use crate::output::ToCount;
+use crate::path::PathSearch;
 use crate::rack::Rack;
 use crate::recovery::Recovery;
 use crate::recv::Receiver;
@@ -50,8 +51,9 @@ pub struct Connection {
     pub(crate) congestion: Congestion,
     pub(crate) recovery: Recovery,
     pub(crate) ecn: EcnState,
-    /// When the path was last found to take smaller packets.
-    pub(crate) path_shrank_at: Time,
+    pub(crate) path: PathSearch,
+    /// Bytes of the peer's up to the end of its urgent data.
+    pub(crate) urgent_until: u64,
     pub(crate) timers: Timers,
     pub(crate) events: Pending,
     /// When the peer was last heard.
@@ -161,7 +163,7 @@ impl Connection {
             parked: None,
             probes: 0,
             timestamps: TimestampClock::new(isn.timestamp),
-            snd: Sender::new(isn.seq, settings.mss),
+            snd: Sender::new(isn.seq, settings.mss, settings.tso_max),
             rcv: Receiver::new(config),
             board: Scoreboard::new(isn.seq + 1),
             rtt: Rtt::new(nanos(config.min_rto)),
@@ -169,7 +171,8 @@ impl Connection {
             congestion: Congestion::new(config.congestion, mss, config.initial_window),
             recovery: Recovery::new(isn.seq),
             ecn: EcnState::new(config.ecn, isn.seq),
-            path_shrank_at: Time(0),
+            path: PathSearch::new(),
+            urgent_until: 0,
             timers: Timers::new(),
             events: Pending::default(),
             heard_at: Time(0),

@@ -37,6 +37,8 @@ impl Connection {
             Timer::KeepAlive => self.on_keep_alive_timeout(now),
             Timer::Linger => self.finish(CloseReason::Graceful),
             Timer::Cork => self.snd.flush = true,
+            // Whatever waits is polled after each timeout.
+            Timer::Pace => {}
         }
     }
 

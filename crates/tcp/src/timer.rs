@@ -22,10 +22,12 @@ pub(crate) enum Timer {
     Linger,
     /// A corked short segment goes out.
     Cork,
+    /// The pacer lets more data go.
+    Pace,
 }
 
 impl Timer {
-    pub(crate) const ALL: [Timer; 8] = [
+    pub(crate) const ALL: [Timer; 9] = [
         Timer::DelayedAck,
         Timer::Reorder,
         Timer::Probe,
@@ -34,6 +36,7 @@ impl Timer {
         Timer::KeepAlive,
         Timer::Linger,
         Timer::Cork,
+        Timer::Pace,
     ];
 }
 

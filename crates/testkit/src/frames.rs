@@ -1,9 +1,9 @@
 //! Frames with TCP segments, written from their headers.
 
-use wire::ethernet::MacAddr;
+use wire::ethernet::{self, MacAddr};
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};
 use wire::tcp::{self, Flags, Header, Options, Timestamps};
-use wire::{FlowKey, SeqNum, ipv4};
+use wire::{Ecn, FlowKey, SeqNum, ipv4};
 
 use crate::fixtures::{HOST, PEER};
 
@@ -92,6 +92,31 @@ pub fn frame(
 /// As [`frame`], from the peer to the host.
 pub fn from_peer(flow: &FlowKey, header: &Header, payload: &[u8]) -> Vec<u8> {
     frame(PEER, HOST, flow, header, payload)
+}
+
+/// Has an IP header say so, as a router that marks does.
+///
+/// # Panics
+/// If it is no IP packet.
+pub fn mark(frame: &mut [u8], ecn: Ecn) {
+    let (_, ip) = frame.split_at_mut(ethernet::HEADER_LEN);
+    if ip[0] >> 4 == 6 {
+        ip[1] = ip[1] & !(3 << 4) | (ecn as u8) << 4;
+    } else {
+        ip[1] = ip[1] & !3 | ecn as u8;
+        ipv4::fill_checksum(&mut ip[..ipv4::HEADER_LEN]);
+    }
+}
+
+/// Sets the urgent pointer of a segment.
+///
+/// # Panics
+/// If it is no segment.
+pub fn point_to_urgent(frame: &mut [u8], pointer: u16) {
+    let parsed = packet::parse(frame).expect("a segment");
+    let segment = &mut frame[parsed.l4_offset..];
+    segment[18..20].copy_from_slice(&pointer.to_be_bytes());
+    tcp::fill_checksum(parsed.flow.src.0, parsed.flow.dst.0, segment);
 }
 
 /// As [`frame`], in place of what `frame` holds, whose memory it takes.

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use wire::ethernet::{self, EtherType, MacAddr};
 use wire::icmp::v4::Message;
-use wire::{arp, ipv4};
+use wire::icmp::v6;
+use wire::{arp, ipv4, ipv6};
 
 /// Source and destination of a packet: on the link, and beyond it.
 pub type Ends = [(MacAddr, IpAddr); 2];
@@ -53,6 +54,31 @@ pub fn icmp(ends: Ends, message: &Message<'_>) -> Vec<u8> {
     ipv4(ends, ipv4::protocol::ICMP, message.len(), |payload| {
         message.emit(payload);
     })
+}
+
+/// An ICMP message over IPv6, with this hop limit.
+///
+/// # Panics
+/// When an address is not IPv6's.
+pub fn icmp_v6([src, dst]: Ends, hop_limit: u8, message: &v6::Message<'_>) -> Vec<u8> {
+    let (IpAddr::V6(from), IpAddr::V6(to)) = (src.1, dst.1) else {
+        panic!("{} or {} is no IPv6 address", src.1, dst.1)
+    };
+    let len = ipv6::HEADER_LEN + message.len();
+    let mut frame = framed([src.0, dst.0], EtherType::IPV6, len);
+    let header = ipv6::Header {
+        src: from,
+        dst: to,
+        next_header: ipv4::protocol::ICMPV6,
+        hop_limit,
+        traffic_class: 0,
+        flow_label: 0,
+        payload_len: message.len() as u16,
+    };
+    let packet = &mut frame[ethernet::HEADER_LEN..];
+    let at = header.emit(packet);
+    message.emit(from, to, &mut packet[at..]);
+    frame
 }
 
 /// An ARP packet to `to`.

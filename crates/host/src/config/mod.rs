@@ -81,11 +81,28 @@ impl FromStr for Cidr {
     }
 }
 
+/// Duplicate address detection: what is done about IPv6 addresses of this host's until a second has passed in which no other host on the link has
+/// said that it has them (RFC 4862 §5.4). Those that another one has are not used: a warning names both, `NeighbourDuplicates` counts them, and connections from
+/// there end with [`CloseReason::DuplicateAddress`](crate::CloseReason::DuplicateAddress).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dad {
+    /// Nobody is asked.
+    Off,
+    /// They are used meanwhile, but no neighbour is asked for from there, and none that knows better believes it (RFC 4429): who is asked by its peers, as a server is,
+    /// answers at once; who opens a connection waits.
+    #[default]
+    Optimistic,
+    /// They are not used meanwhile.
+    Wait,
+}
+
 /// Settings of a [`Stack`](crate::Stack).
 #[derive(Clone, Debug)]
 pub struct StackConfig {
     /// The host's addresses. The stack adds an IPv6 link-local address when none is given.
     pub addresses: Vec<Cidr>,
+    /// Whether the IPv6 addresses are tried for being another host's.
+    pub dad: Dad,
     /// Where IPv4 packets for other networks go.
     pub gateway_v4: Option<Ipv4Addr>,
     /// Where IPv6 packets for other networks go, until a router advertises itself.
@@ -128,6 +145,7 @@ impl Default for StackConfig {
     fn default() -> Self {
         Self {
             addresses: Vec::new(),
+            dad: Dad::default(),
             gateway_v4: None,
             gateway_v6: None,
             mtu: 1500,

@@ -98,6 +98,9 @@ pub enum CloseReason {
     /// A router or the peer said that the peer can't be reached, or no neighbour has its address.
     #[error("host unreachable")]
     Unreachable,
+    /// Another host on the link has this side's address (RFC 4862 §5.4).
+    #[error("another host on the link has this one's address {0}")]
+    DuplicateAddress(IpAddr),
     /// This side aborted it.
     #[error("connection aborted")]
     Aborted,
@@ -195,6 +198,7 @@ impl CloseReason {
             Self::Refused => ErrorKind::ConnectionRefused,
             Self::TimedOut => ErrorKind::TimedOut,
             Self::Unreachable => ErrorKind::HostUnreachable,
+            Self::DuplicateAddress(_) => ErrorKind::AddrNotAvailable,
             Self::Aborted | Self::NoMemory | Self::NicReset => ErrorKind::ConnectionAborted,
             Self::Truncated => ErrorKind::UnexpectedEof,
             Self::Tls { .. }

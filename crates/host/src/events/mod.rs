@@ -42,6 +42,9 @@ pub enum Event {
     Secured(SocketId),
     /// There is something to read, or the end of the stream.
     Readable(SocketId),
+    /// The peer has sent urgent data, which stay in line (RFC 6093): [`Stack::urgent_ahead`](crate::Stack::urgent_ahead) says how far they go. It is told again
+    /// if they go further.
+    Urgent(SocketId),
     /// There is room to write after a write that found none.
     Writable(SocketId),
     /// The connection is over. The id stays valid, for what is left to read and for
@@ -65,6 +68,7 @@ impl Event {
             | Event::Secured(id)
             | Event::Readable(id)
             | Event::Writable(id)
+            | Event::Urgent(id)
             | Event::Closed(id, _) => Some(*id),
             Event::Accepted(_)
             | Event::Spliced(_)
@@ -85,6 +89,7 @@ impl EventKinds {
     pub const READABLE: Self = Self(4);
     pub const WRITABLE: Self = Self(8);
     pub const CLOSED: Self = Self(16);
+    pub const URGENT: Self = Self(32);
 
     /// Adds a kind. Answers whether there was no other before.
     #[inline]

@@ -109,7 +109,10 @@ impl Link {
         }
         match v6::Message::parse(src, dst, ip.hop_limit, ip.payload(frame)) {
             Ok(v6::Message::NeighborDiscovery(message)) => {
-                self.handle_discovery(now, src, message, device)
+                let mac = source_mac(frame);
+                if !self.take_duplicate(src, &message, mac, device) {
+                    self.handle_discovery(now, src, message, device);
+                }
             }
             Ok(v6::Message::EchoRequest(echo)) if self.interface.is_local(ip.dst) => {
                 let Some(mac) = source_mac(frame).filter(|_| answerable(ip).is_some()) else {

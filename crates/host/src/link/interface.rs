@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::ethernet::MacAddr;
 use wire::ipv6;
 
-use crate::{Cidr, StackConfig};
+use crate::{Cidr, Dad, StackConfig};
 
 /// The stack's one network interface.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Interface {
     /// Largest IP packet on the link.
     pub mtu: u16,
     addresses: Vec<Cidr>,
+    /// Those that are not used yet.
+    withheld: Vec<Cidr>,
     gateway_v4: Option<Ipv4Addr>,
     /// As configured; one that is advertised does not take its place.
     gateway_v6: Option<Ipv6Addr>,
@@ -30,10 +32,13 @@ impl Interface {
         if !addresses.iter().any(link_local) {
             addresses.push(Cidr::new(ipv6::link_local(mac).into(), 64));
         }
+        let is_withheld = |cidr: &mut Cidr| config.dad == Dad::Wait && cidr.address.is_ipv6();
+        let withheld = addresses.extract_if(.., is_withheld).collect();
         Self {
             mac,
             mtu: config.mtu,
             addresses,
+            withheld,
             gateway_v4: config.gateway_v4,
             gateway_v6: config.gateway_v6,
             advertised: None,
@@ -45,6 +50,41 @@ impl Interface {
         self.addresses.iter().map(|cidr| cidr.address)
     }
 
+    /// All addresses, also those that are not used yet.
+    fn own(&self) -> impl Iterator<Item = &Cidr> + '_ {
+        self.addresses.iter().chain(&self.withheld)
+    }
+
+    /// The host's IPv6 addresses, also those that are not used yet.
+    pub fn own_v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        self.own().filter_map(|cidr| match cidr.address {
+            IpAddr::V6(v6) => Some(v6),
+            IpAddr::V4(_) => None,
+        })
+    }
+
+    /// Whether the address is one of this host's, if not yet.
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.own().any(|cidr| cidr.address == address)
+    }
+
+    /// Whether the address is not used yet.
+    pub fn is_withheld(&self, address: IpAddr) -> bool {
+        self.withheld.iter().any(|cidr| cidr.address == address)
+    }
+
+    /// All addresses are used from here on.
+    pub fn assign(&mut self) {
+        self.addresses.append(&mut self.withheld);
+    }
+
+    /// The host has this address no longer.
+    pub fn remove(&mut self, address: IpAddr) {
+        for addresses in [&mut self.addresses, &mut self.withheld] {
+            addresses.retain(|cidr| cidr.address != address);
+        }
+    }
+
     /// Whether packets for the address are for this host.
     #[inline]
     pub fn is_local(&self, address: IpAddr) -> bool {
@@ -54,25 +94,16 @@ impl Interface {
     /// Whether an address is a group that this host is a member of: all nodes, or the solicited-node group of one of
     /// its addresses.
     pub fn is_group(&self, address: Ipv6Addr) -> bool {
-        address == ALL_NODES
-            || self.addresses.iter().any(|cidr| match cidr.address {
-                IpAddr::V6(own) => ipv6::solicited_node(own) == address,
-                IpAddr::V4(_) => false,
-            })
+        address == ALL_NODES || (self.own_v6()).any(|own| ipv6::solicited_node(own) == address)
     }
 
     /// The address that packets to `remote` are sent from (a short form of RFC 6724): one on the same network, else
     /// one that is routed beyond the link.
     pub fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
         let family = |cidr: &&Cidr| cidr.address.is_ipv4() == remote.is_ipv4();
-        let on_link = self
-            .addresses
-            .iter()
-            .filter(family)
-            .find(|cidr| cidr.contains(remote));
+        let on_link = self.own().filter(family).find(|cidr| cidr.contains(remote));
         let routed = || {
-            self.addresses
-                .iter()
+            self.own()
                 .filter(family)
                 .find(|cidr| !matches!(cidr.address, IpAddr::V6(v6) if v6.is_unicast_link_local()))
         };
@@ -91,7 +122,7 @@ impl Interface {
     /// An IPv6 address of the host's, for neighbour solicitations.
     pub fn any_v6(&self, near: Ipv6Addr) -> Option<Ipv6Addr> {
         let link_local = || {
-            self.addresses.iter().find_map(|cidr| match cidr.address {
+            self.own().find_map(|cidr| match cidr.address {
                 IpAddr::V6(v6) if v6.is_unicast_link_local() => Some(v6),
                 _ => None,
             })
@@ -106,7 +137,7 @@ impl Interface {
     pub fn next_hop(&self, remote: IpAddr) -> Option<IpAddr> {
         let on_link = match remote {
             IpAddr::V6(v6) if v6.is_unicast_link_local() => true,
-            _ => self.addresses.iter().any(|cidr| cidr.contains(remote)),
+            _ => self.own().any(|cidr| cidr.contains(remote)),
         };
         if on_link {
             return Some(remote);

@@ -3,6 +3,7 @@
 //! The link knows no connections. What concerns them it tells by [`LinkEvent`]s.
 
 mod arp;
+mod dad;
 mod icmp;
 mod interface;
 mod ndp;
@@ -10,7 +11,7 @@ mod neighbours;
 mod path_mtu;
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Instant;
 
 use wire::ethernet::MacAddr;
@@ -22,6 +23,7 @@ use wire::{FlowKey, SeqNum, ethernet, ipv4, ipv6};
 use crate::device::Device;
 use crate::driver::Frame;
 use crate::{CloseReason, SocketId, StackConfig};
+use dad::Detection;
 use icmp::ErrorLimit;
 
 pub(crate) use interface::Interface;
@@ -37,6 +39,7 @@ pub(crate) struct Link {
     /// It answers who asks for its addresses: not if another stack with the same ones does.
     answers: bool,
     solicitations: Solicitations,
+    detection: Detection,
     icmp_errors: ErrorLimit,
     /// The next hop that was looked up last for a peer without a socket.
     last_hop: Option<(IpAddr, Hop)>,
@@ -52,6 +55,10 @@ pub(crate) enum LinkEvent {
     HopUnreachable(SocketId),
     /// The table had no room to ask for it, and may have now.
     HopTurnedAway(SocketId),
+    /// The host has more addresses than before, or fewer.
+    AddressesChanged,
+    /// Another host has this address, which is ours no longer.
+    Duplicate(Ipv6Addr),
     /// A link on the path of the quoted segment takes no larger packets (RFC 1191, RFC 8201).
     PacketTooBig { quoted: Quoted, mtu: u32, mss: u16 },
     /// The quoted segment can't be delivered.
@@ -86,8 +93,10 @@ impl Link {
     pub fn new(now: Instant, config: &StackConfig, mac: MacAddr) -> Self {
         let answers = config.shard.is_none_or(|shard| shard.worker == 0);
         let solicits = answers && config.gateway_v6.is_none();
+        let interface = Interface::new(mac, config);
         Self {
-            interface: Interface::new(mac, config),
+            detection: Detection::new(now, config.dad, interface.own_v6()),
+            interface,
             neighbours: Neighbours::new(config.max_neighbours, &config.secret),
             path_mtus: PathMtus::default(),
             answers,
@@ -111,7 +120,8 @@ impl Link {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let solicitations = &self.solicitations;
         let solicit_at = (solicitations.left > 0).then_some(solicitations.at);
-        [self.neighbours.poll_timeout(), solicit_at]
+        let detect_at = self.detection.poll_timeout();
+        [self.neighbours.poll_timeout(), solicit_at, detect_at]
             .into_iter()
             .flatten()
             .min()

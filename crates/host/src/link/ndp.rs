@@ -80,7 +80,8 @@ impl Link {
 
     /// Sends the questions that are due, and gives up on neighbours that do not answer.
     pub fn poll(&mut self, now: Instant, device: &mut Device) -> bool {
-        let mut progress = self.solicit_router(now, device);
+        let mut progress = self.detect_duplicates(now, device);
+        progress |= self.solicit_router(now, device);
         if self.neighbours.poll_timeout().is_none_or(|at| at > now) {
             return progress;
         }
@@ -123,15 +124,22 @@ impl Link {
         if self.solicitations.left == 0 || self.solicitations.at > now {
             return false;
         }
+        let source = ipv6::link_local(self.interface.mac);
+        let is_tentative = self.detection.is_tentative(source);
+        let is_local = self.interface.is_local(source.into());
+        if !is_local && is_tentative {
+            self.solicitations.at = self.detection.poll_timeout().unwrap_or(now);
+            return false;
+        }
         self.solicitations.left -= 1;
         self.solicitations.at = now + ROUTER_SOLICITATION_INTERVAL;
-        let source = ipv6::link_local(self.interface.mac);
-        if !self.interface.is_local(source.into()) {
+        if !is_local {
             self.solicitations.left = 0;
             return false;
         }
+        // RFC 4429 §3.2: nobody is told where a tentative address is.
         let message = Message::RouterSolicitation {
-            source_mac: Some(self.interface.mac),
+            source_mac: (!is_tentative).then_some(self.interface.mac),
         };
         self.send_discovery(source, ALL_ROUTERS, None, message, device);
         true
@@ -141,6 +149,10 @@ impl Link {
         let Some(source) = self.interface.any_v6(target) else {
             return;
         };
+        if self.detection.is_tentative(source) {
+            // RFC 4429 §3.2: it asks nobody. It is asked again when the address is ours.
+            return;
+        }
         let message = Message::NeighborSolicitation {
             target,
             source_mac: Some(self.interface.mac),
@@ -163,7 +175,8 @@ impl Link {
             target_mac: Some(self.interface.mac),
             router: false,
             solicited: to.is_some(),
-            replaces: true,
+            // RFC 4429 §3.2: who has a tentative address by right keeps it.
+            replaces: !self.detection.is_tentative(target),
         };
         match to {
             Some((asker, mac)) => self.send_discovery(target, asker, Some(mac), message, device),
@@ -171,7 +184,7 @@ impl Link {
         }
     }
 
-    fn send_discovery(
+    pub(super) fn send_discovery(
         &self,
         src: Ipv6Addr,
         dst: Ipv6Addr,

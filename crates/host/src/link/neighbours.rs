@@ -221,6 +221,11 @@ impl Neighbours {
         });
     }
 
+    /// Takes all sockets that wait.
+    pub fn take_all_waiting(&mut self) -> Vec<(IpAddr, SocketId)> {
+        std::mem::take(&mut self.waiting)
+    }
+
     /// Takes the sockets whose address found no room, when they may try again.
     pub fn take_turned_away(&mut self, now: Instant, mut wake: impl FnMut(SocketId)) {
         if self.retry_at.is_none_or(|at| at > now) {

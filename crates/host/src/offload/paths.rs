@@ -1,5 +1,6 @@
 //! What the link tells of the paths of connections.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use tcp::State;
@@ -49,11 +50,29 @@ impl ConnectionOffload {
             }
             LinkEvent::HopUnreachable(id) => self.handle_hop_unreachable(now, id),
             LinkEvent::HopTurnedAway(id) => self.lose_segments(now, id),
+            LinkEvent::AddressesChanged => self.sync_rules(),
+            LinkEvent::Duplicate(address) => self.lose_address(address.into()),
             LinkEvent::PacketTooBig { quoted, mtu, mss } => {
                 self.handle_packet_too_big(now, quoted, mtu, mss);
             }
             LinkEvent::Unreachable { quoted, reason } => {
                 self.handle_unreachable(quoted, reason);
+            }
+        }
+    }
+
+    /// Another host has the address: connections from there end, and those that the host runs say nothing more.
+    fn lose_address(&mut self, address: IpAddr) {
+        let transport = &mut self.transport;
+        let of_it = transport.sockets.iter();
+        let of_it = of_it.filter(|(_, socket)| socket.flow.src.0 == address);
+        let lost: Vec<SocketId> = of_it.map(|(id, _)| id).collect();
+        for id in lost {
+            transport.reset(id, CloseReason::DuplicateAddress(address));
+            if let Some(socket) = transport.sockets.get_mut(id)
+                && !socket.tcp.is_parked()
+            {
+                socket.tcp.conclude();
             }
         }
     }

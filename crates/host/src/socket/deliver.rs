@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use nic::ring::ContextId;
-use tcp::{Accepted, Chunk};
+use tcp::{Accepted, Chunk, Received};
+use wire::packet::Parsed;
 
 use super::{ReceiveSide, Socket};
 use crate::SocketId;
@@ -11,13 +12,30 @@ use crate::device::Device;
 use crate::driver::FrameInfo;
 use crate::memory::{Buffer, MemoryLevel, SizeClass};
 use crate::stream::{Placed, RxStatus, Segment};
+use crate::tls::Tls;
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
 const COPY_BELOW: u32 = 256;
 /// Payload that goes behind what came before it, if there is room, so that many short segments don't take a block each.
 const APPEND_BELOW: u32 = 1024;
 
+/// Where the urgent pointer is in a TCP header (RFC 9293 §3.1).
+const URGENT_POINTER: usize = 18;
+
 impl Socket {
+    /// Takes the urgent pointer of a segment with URG that TCP has taken. Answers whether that is news to the application; there is nothing urgent
+    /// inside TLS.
+    #[cold]
+    pub fn takes_urgent(&mut self, frame: &[u8], parsed: &Parsed, received: &Received) -> bool {
+        let pointer = frame.get(parsed.l4_offset + URGENT_POINTER..);
+        let pointer = pointer.and_then(<[u8]>::first_chunk);
+        let pointer = pointer.filter(|_| matches!(self.tls, Tls::None));
+        pointer.is_some_and(|pointer| {
+            let pointer = u16::from_be_bytes(*pointer);
+            self.tcp.handle_urgent(&parsed.tcp, pointer, received)
+        })
+    }
+
     /// Keeps what TCP has taken of a packet's payload.
     #[inline]
     pub fn keep_payload(

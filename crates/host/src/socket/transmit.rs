@@ -121,6 +121,13 @@ impl Socket {
             self.lose_segments(now);
             return false;
         }
+        if link.interface.is_withheld(self.flow.src.0) {
+            // RFC 4862 §5.4: nothing is sent from there yet.
+            if self.membership.enter(Membership::AWAITS_HOP) {
+                link.neighbours.wait(next_hop, id);
+            }
+            return false;
+        }
         match link.neighbours.resolve(now, next_hop) {
             Resolution::Known(hop, _) => {
                 self.route.hop = Some(hop);

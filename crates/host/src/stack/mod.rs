@@ -104,6 +104,7 @@ impl Stack {
             EventKinds::SECURED => Event::Secured(id),
             EventKinds::READABLE => Event::Readable(id),
             EventKinds::WRITABLE => Event::Writable(id),
+            EventKinds::URGENT => Event::Urgent(id),
             _ => Event::Closed(id, (**socket.ended.as_ref()?).clone()),
         };
         if !socket.pending.is_empty() {

@@ -166,7 +166,8 @@ impl State {
                     }
                 }
                 // Splices are commands of the stack's that streams do not give.
-                Event::Spliced(_)
+                Event::Urgent(_)
+                | Event::Spliced(_)
                 | Event::SpliceRefused(..)
                 | Event::SpliceProgress(..)
                 | Event::SpliceEnded(..) => {}

@@ -68,6 +68,15 @@ impl TcpStream {
             .command(|state, _| Ok(state.stack()?.set_cork(self.id, on)?))
     }
 
+    /// While on, what is sent leaves at a rate and not as a burst.
+    ///
+    /// # Errors
+    /// When the stack has ended.
+    pub fn set_pacing(&self, on: bool) -> io::Result<()> {
+        self.handle
+            .command(|state, _| Ok(state.stack()?.set_pacing(self.id, on)?))
+    }
+
     /// Has a peer probed that has been silent for long, or no more.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use wire::tcp::Flags;
 
 use super::Transport;
 use crate::driver::FrameInfo;
+use crate::events::EventKinds;
 use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::socket::ReceiveSide;
@@ -70,6 +71,9 @@ impl Transport {
         let received = socket
             .tcp
             .handle_segment(now, &parsed.tcp, payload_len, segments);
+        if parsed.tcp.flags.contains(Flags::URG) && socket.takes_urgent(&frame, parsed, &received) {
+            self.schedule.tell(id, socket, EventKinds::URGENT);
+        }
         socket.anchor(received.data);
         frame.advance(parsed.payload_offset as u32);
         socket.keep_payload(id, frame, received.data, &info, device);

@@ -24,7 +24,7 @@ impl Transport {
         address: SocketAddr,
         options: ListenOptions,
     ) -> Result<ListenerId, SocketError> {
-        if !address.ip().is_unspecified() && !self.link.interface.is_local(address.ip()) {
+        if !address.ip().is_unspecified() && !self.link.interface.is_own(address.ip()) {
             return Err(SocketError::AddressNotLocal(address.ip()));
         }
         if self
@@ -71,6 +71,9 @@ impl Transport {
             socket.user = User::Application;
             // What has come before it had an owner is told now.
             self.schedule.mark_ready(accepted, socket);
+            if socket.tcp.urgent_ahead().is_some() {
+                self.schedule.tell(accepted, socket, EventKinds::URGENT);
+            }
             if socket.ended.is_some() {
                 self.schedule.tell(accepted, socket, EventKinds::CLOSED);
             }

@@ -2,6 +2,7 @@
 
 mod accel;
 mod disk;
+mod duplicates;
 mod handoff;
 mod hostile;
 mod iscsi;

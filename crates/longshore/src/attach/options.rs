@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use host::{Accel, Cidr, Handoff, Offload};
+use host::{Accel, Cidr, Dad, Handoff, Offload};
 use nic::ToeConfig;
 
 use super::memory;
@@ -24,6 +24,9 @@ pub struct Wire {
     /// Address of longshore with its prefix length, as in 10.9.0.2/24 or fd09::2/64; repeat it for the other family
     #[arg(long = "ip", value_name = "CIDR", required = true)]
     pub addresses: Vec<Cidr>,
+    /// What to do about IPv6 addresses in the first second, in which another host may say that it has them (RFC 4862)
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Detect::Optimistic)]
+    pub dad: Detect,
     /// Address that Linux gets on the TAP interface, as in 10.9.0.1/24; repeat it for the other family
     #[arg(long = "peer-ip", value_name = "CIDR", requires = "tap")]
     pub peer_addresses: Vec<Cidr>,
@@ -117,6 +120,27 @@ pub struct Line {
     /// Seed of the impairments: the same seed impairs the same frames
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
+}
+
+/// The value of `--dad`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Detect {
+    /// Ask nobody
+    Off,
+    /// Answer from there, but ask no neighbour
+    Optimistic,
+    /// Do not use them
+    Wait,
+}
+
+impl From<Detect> for Dad {
+    fn from(detect: Detect) -> Dad {
+        match detect {
+            Detect::Off => Dad::Off,
+            Detect::Optimistic => Dad::Optimistic,
+            Detect::Wait => Dad::Wait,
+        }
+    }
 }
 
 /// The value of `--offload`.

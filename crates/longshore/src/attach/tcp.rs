@@ -15,6 +15,9 @@ pub struct TcpOptions {
     /// Try smaller packets after three timeouts of full ones: a router may drop what is too large without telling
     #[arg(long)]
     pub mtu_probing: bool,
+    /// Spread what each connection sends over its round-trip time, instead of bursts
+    #[arg(long)]
+    pub pacing: bool,
     /// Probe peers that have been silent for so long, and give up those that do not answer four probes
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub tcp_keep_alive: Option<u32>,
@@ -43,6 +46,7 @@ impl TcpOptions {
             Ecn::Ask => EcnMode::Ask,
         };
         config.mtu_probing = self.mtu_probing;
+        config.pacing = self.pacing;
         config.keep_alive = self.tcp_keep_alive.map(|seconds| {
             let idle = Duration::from_secs(seconds.into());
             KeepAlive {

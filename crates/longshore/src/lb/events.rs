@@ -29,6 +29,7 @@ impl Balancer {
                 self.handle_socket(now, stack, id, SocketNews::Closed(reason));
             }
             Event::Secured(id) => self.handle_socket(now, stack, id, SocketNews::Secured),
+            Event::Urgent(_) => {}
             Event::Spliced(handle) => self.handle_splice(now, stack, handle, |session, sh| {
                 session.handle_spliced(sh);
                 Fate::Waits

@@ -127,6 +127,7 @@ impl Server {
                 Event::Writable(id) => self.drive(now, stack, id, Session::drive),
                 Event::Closed(id, reason) => self.closed(now, stack, id, &reason),
                 Event::Connected(_)
+                | Event::Urgent(_)
                 | Event::Spliced(_)
                 | Event::SpliceRefused(..)
                 | Event::SpliceProgress(..)

@@ -343,6 +343,7 @@ impl<'a> Run<'a> {
             Event::Secured(_)
             | Event::Readable(_)
             | Event::Writable(_)
+            | Event::Urgent(_)
             | Event::SpliceProgress(..) => {}
         }
     }

@@ -135,6 +135,7 @@ impl Endpoint {
                 Event::Connected(_)
                 | Event::Readable(_)
                 | Event::Writable(_)
+                | Event::Urgent(_)
                 | Event::Spliced(_)
                 | Event::SpliceRefused(..)
                 | Event::SpliceProgress(..)

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use host::{Cidr, Shard, Stack, StackConfig};
+use host::{Cidr, Dad, Shard, Stack, StackConfig};
 use nic::ring::FunctionConfig;
 use nic::{Nic, NicConfig};
 use port::impair::Impairment;
@@ -118,7 +118,11 @@ pub struct NodeConfig {
 impl Default for NodeConfig {
     fn default() -> Self {
         Self {
-            stack: StackConfig::default(),
+            // Each host of a world has addresses of its own.
+            stack: StackConfig {
+                dad: Dad::Off,
+                ..StackConfig::default()
+            },
             nic: NicConfig::new([0; 16]),
             function: FunctionConfig::new(MacAddr([0; 6])),
             mtu: None,

@@ -95,6 +95,7 @@ impl Setup {
             "delayed-ack" if value == "off" => tcp.delayed_ack = None,
             "delayed-ack" => tcp.delayed_ack = Some(time(value)?),
             "nagle" => tcp.nagle = switch(value)?,
+            "pacing" => tcp.pacing = switch(value)?,
             "mtu-probing" => tcp.mtu_probing = switch(value)?,
             "sack" => tcp.sack = switch(value)?,
             "timestamps" => tcp.timestamps = switch(value)?,

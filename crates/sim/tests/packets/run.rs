@@ -175,7 +175,10 @@ impl Run {
         let payload = (segment.seq..).take(segment.len as usize);
         let payload: Vec<u8> = payload.map(byte).collect();
         let [peer, host] = Bench::macs();
-        let frame = frames::frame(peer, host, &key, &header, &payload);
+        let mut frame = frames::frame(peer, host, &key, &header, &payload);
+        if let Some(pointer) = segment.urgent {
+            frames::point_to_urgent(&mut frame, pointer);
+        }
         self.bench.arrive(&frame, more);
     }
 
@@ -255,6 +258,7 @@ impl Run {
             Call::Close => stack.close(now, socket).map_err(failed),
             Call::Abort => stack.abort(now, socket).map_err(failed),
             Call::NoDelay => stack.set_nodelay(socket, true).map_err(failed),
+            Call::Pacing(on) => stack.set_pacing(socket, on).map_err(failed),
             Call::Cork(on) => stack.set_cork(socket, on).map_err(failed),
             Call::KeepAlive(keep_alive) => stack.set_keep_alive(socket, keep_alive).map_err(failed),
             Call::UserTimeout(limit) => stack.set_user_timeout(socket, limit).map_err(failed),
@@ -303,6 +307,14 @@ impl Run {
                     _ => None,
                 });
                 same("end", reason, &closed.unwrap_or_else(|| "not yet".into()))
+            }
+            Expected::Urgent(ahead) => {
+                let is_told = of_socket.any(|event| matches!(event, Event::Urgent(_)));
+                let came = socket.and_then(|socket| self.bench.stack.urgent_ahead(socket));
+                match (is_told || ahead.is_none()) && came == *ahead {
+                    true => Ok(()),
+                    false => Err(format!("urgent data: told {is_told}, ahead {came:?}")),
+                }
             }
             Expected::State(state) => {
                 let info = socket.and_then(|socket| self.bench.stack.info(socket));

@@ -72,6 +72,7 @@ pub enum Call {
     Close,
     Abort,
     NoDelay,
+    Pacing(bool),
     Cork(bool),
     KeepAlive(Option<KeepAlive>),
     UserTimeout(Option<Duration>),
@@ -84,6 +85,8 @@ pub enum Expected {
     State(String),
     /// The connection is over, for a reason that says this.
     Closed(String),
+    /// The application is told of urgent data, so many bytes ahead.
+    Urgent(Option<u64>),
     Counter(String, u64),
 }
 
@@ -204,6 +207,7 @@ impl Call {
             "close" => Self::Close,
             "abort" => Self::Abort,
             "nodelay" => Self::NoDelay,
+            "pacing" => Self::Pacing(!words.take("off")),
             "cork" => Self::Cork(!words.take("off")),
             "keep-alive" if words.take("off") => Self::KeepAlive(None),
             "keep-alive" => Self::KeepAlive(Some(KeepAlive {
@@ -223,6 +227,8 @@ impl Expected {
     fn parse(words: &mut Words<'_>) -> Result<Self, String> {
         let expected = match words.word("what is expected")? {
             "connected" => Self::Connected,
+            "urgent" if words.take("none") => Self::Urgent(None),
+            "urgent" => Self::Urgent(Some(words.number("how far they go")?)),
             "state" => Self::State(words.word("the state")?.to_owned()),
             "closed" => {
                 let mut reason = Vec::new();

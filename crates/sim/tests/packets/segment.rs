@@ -22,6 +22,8 @@ pub struct Segment {
     pub sack: Vec<(i64, i64)>,
     /// What the IP header says of congestion.
     pub ecn: Ecn,
+    /// The urgent pointer of what comes.
+    pub urgent: Option<u16>,
     /// The peer's port, if it is not the usual one.
     pub port: Option<u16>,
     pub begins: Begins,
@@ -111,6 +113,7 @@ impl Segment {
             "sackok" => self.sack_permitted = true,
             "ts" => self.timestamps = Some(stamps(words.word("the timestamps")?)?),
             "sack" => self.sack = blocks(words.word("the blocks")?)?,
+            "urgent" => self.urgent = Some(words.number("the urgent pointer")?),
             "port" => self.port = Some(words.number("the port")?),
             "ect0" => self.ecn = Ecn::Ect0,
             "ect1" => self.ecn = Ecn::Ect1,

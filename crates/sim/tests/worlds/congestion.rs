@@ -1,4 +1,4 @@
-//! Routers that mark packets (ECN), on paths that also lose and delay some.
+//! Routers that mark packets (ECN), on paths that also lose and delay some, whether what they get is paced or not.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,8 +11,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use sim::{Fate, World, WorldConfig};
 use tcp::EcnMode;
+use testkit::frames;
 use wire::tcp::Flags;
-use wire::{Ecn, SeqNum, checksum, ethernet};
+use wire::{Ecn, SeqNum};
 
 /// What has been seen on the wires.
 #[derive(Default)]
@@ -24,20 +25,6 @@ struct Seen {
 
 fn count(cell: &Cell<u32>, is_so: bool) {
     cell.set(cell.get() + u32::from(is_so));
-}
-
-/// Marks a frame that may be marked.
-fn mark(frame: &mut [u8], is_v6: bool) {
-    let ip = &mut frame[ethernet::HEADER_LEN..];
-    if is_v6 {
-        ip[1] |= 3 << 4;
-        return;
-    }
-    let read = |ip: &[u8], at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
-    let (old, sum) = (read(ip, 0), read(ip, 10));
-    ip[1] |= 3;
-    let sum = checksum::update_u16(sum, old, read(ip, 0));
-    ip[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// A router that marks, loses and delays by a seed. RFC 3168 §6.1.5: what is sent again, and what has no payload, must not say that it
@@ -67,7 +54,7 @@ fn router(seed: u64, seen: Rc<Seen>) -> impl FnMut(usize, usize, &mut [u8]) -> F
         count(&seen.echoes, tcp.flags.contains(Flags::ECE) && !is_syn);
         count(&seen.reduced, tcp.flags.contains(Flags::CWR) && !is_syn);
         if tcp.ecn == Ecn::Ect0 && rng.random_bool(marks) {
-            mark(frame, parsed.flow.src.0.is_ipv6());
+            frames::mark(frame, Ecn::Ce);
             count(&seen.marked, true);
         }
         match rng.random::<f64>() {
@@ -90,6 +77,7 @@ fn exchange(seed: u64, hands_off: bool) {
         let tcp = &mut node.stack.tcp;
         tcp.timestamps = seed & 1 == 0;
         tcp.sack = seed & 6 != 0;
+        tcp.pacing = seed.is_multiple_of(3);
         tcp.congestion = match seed & 8 {
             0 => tcp::Algorithm::Cubic,
             _ => tcp::Algorithm::NewReno,

@@ -1,5 +1,6 @@
 //! What hosts, NICs and wires do together, in virtual time.
 
+mod black_holes;
 mod blocks;
 mod changed_source;
 mod congestion;

@@ -198,6 +198,7 @@ impl Initiator {
             Event::Readable(_) => self.with_link(queue, |link| link.readable = true),
             Event::Writable(_) => self.with_link(queue, |link| link.writable = true),
             Event::Accepted(_)
+            | Event::Urgent(_)
             | Event::Spliced(_)
             | Event::SpliceRefused(..)
             | Event::SpliceProgress(..)

@@ -30,6 +30,13 @@ impl Stack {
         }
     }
 
+    /// Bytes to read up to the end of the urgent data that the peer has told of (RFC 6093; what `SIOCATMARK` is for), whether they have come yet or not.
+    /// `None` if the application has read past that, or there are none; urgent data that the peer sends while the NIC runs the connection are data as others,
+    /// and those under TLS are not told of.
+    pub fn urgent_ahead(&self, id: SocketId) -> Option<u64> {
+        self.offload.transport.sockets.get(id)?.tcp.urgent_ahead()
+    }
+
     fn describe(&self, id: SocketId, socket: &Socket) -> SocketInfo {
         SocketInfo {
             id: Some(id),

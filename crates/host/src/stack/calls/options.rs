@@ -29,6 +29,17 @@ impl Stack {
         self.with_options(id, |socket, now| socket.tcp.set_cork(now, on))
     }
 
+    /// While on, what is sent leaves at a rate and not as a burst (as Linux does with a pacing rate): for a path whose queues are short. What a
+    /// new connection has is [`tcp::Config::pacing`]. If the NIC runs the connection, the host takes it back; the NIC paces one that it
+    /// takes later.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound), [`Spliced`](SocketError::Spliced).
+    pub fn set_pacing(&mut self, id: SocketId, on: bool) -> Result<(), SocketError> {
+        self.take_for_options(id);
+        self.with_options(id, |socket, _| socket.tcp.set_pacing(on))
+    }
+
     /// Has a peer probed that has been silent for long (RFC 9293 §3.8.4), or no more (`SO_KEEPALIVE`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT`). What a
     /// new connection has is [`tcp::Config::keep_alive`]. If the NIC runs the connection, the host takes it back.
     ///

@@ -124,6 +124,9 @@ fn tcp(figures: &TcpFigures) -> String {
         let rate = f64::from(figures.cwnd) * 8.0 / (figures.rtt_us as f64 / 1e6);
         let _ = write!(text, " send:{}", bits_per_second(rate));
     }
+    if let Some(rate) = figures.pacing_rate {
+        let _ = write!(text, " pacing_rate:{}", bits_per_second(rate as f64 * 8.0));
+    }
     text += &counted(figures);
     let _ = write!(
         text,

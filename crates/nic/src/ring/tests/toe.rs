@@ -216,6 +216,7 @@ fn image() -> TcbImage {
     let config = Config {
         orphan_retries: 3,
         orphan_timeout: Duration::from_secs(7),
+        pacing: true,
         ..Config::default()
     };
     let mut peer = Connection::connect(now, &config, 40_000, 80, SeqNum(500));

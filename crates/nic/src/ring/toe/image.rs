@@ -67,7 +67,8 @@ const USER_TIMEOUT: u32 = 1 << 14;
 const ECN: u32 = 1 << 15;
 const ECN_ECHO: u32 = 1 << 16;
 const ECN_REDUCED: u32 = 1 << 17;
-const ALL_FLAGS: u32 = (1 << 18) - 1;
+const PACING: u32 = 1 << 18;
+const ALL_FLAGS: u32 = (1 << 19) - 1;
 
 impl TcbImage {
     /// Writes it.
@@ -183,6 +184,7 @@ impl TcbImage {
             (tcb.ecn.is_some(), ECN),
             (tcb.ecn.is_some_and(|ecn| ecn.echo), ECN_ECHO),
             (tcb.ecn.is_some_and(|ecn| ecn.reduced), ECN_REDUCED),
+            (config.pacing, PACING),
         ]
         .iter()
         .map(|(set, flag)| if *set { *flag } else { 0 })
@@ -299,6 +301,7 @@ fn read_config(image: &TcbBytes, set: impl Fn(u32) -> bool, tcb: &Tcb) -> Result
         // That is agreed on by now, and the host's business.
         ecn: EcnMode::default(),
         mtu_probing: false,
+        pacing: set(PACING),
         mss: image.config_mss.get(),
         rcv_buf: image.rcv_buf.get(),
         rcv_buf_max: image.rcv_buf_max.get(),
