@@ -1,12 +1,8 @@
 # What is under way to a guest arrives although its interface goes down and up, its function is reset, and its queues change.
 . "$(dirname "$0")/world.sh"
-needs ip python3 unshare nsenter cpio
+needs ip python3 unshare nsenter
 
 other_host "$peer4"
-if ! make_module; then
-    not_ok 'the driver compiles' "$(last_words make.log)"
-    exit
-fi
 make_file down $((32 << 20))
 if ! start_nic; then
     not_ok 'the NIC starts' "$(last_words nic.log)"
@@ -39,5 +35,5 @@ ip link set "$dev" down
 try 'the module goes' rmmod longshore
 try 'the kernel has nothing to complain of' no_complaint
 SCRIPT
-if boot 280 --smp 2; then ok 'the guest runs to the end'; else not_ok 'the guest runs to the end' "$(last_words boot.log) $(last_words guest.log)"; fi
+if boot 280 --smp 2 -- env "SHA256=$(down_sha256)"; then ok 'the guest runs to the end'; else not_ok 'the guest runs to the end' "$(last_words boot.log) $(last_words guest.log)"; fi
 repeat_cases guest.log

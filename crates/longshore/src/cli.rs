@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 
 use crate::control::options::{Reload, Restore, Ss, Stat, Stop};
 use crate::{
-    bench, config, control, demo, get, interfaces, iscsi, lb, manual, metrics, nbd, nic_process,
-    nvme, run, serve, sim_handoff, top,
+    bench, config, control, demo, get, guest, interfaces, iscsi, lb, manual, metrics, nbd,
+    nic_process, nvme, run, serve, sim_handoff, top,
 };
 
 /// A network card made of software, and the host stack that goes with it.
@@ -114,6 +114,9 @@ pub enum Command {
     /// Run a NIC as a process, for Linux's own TCP and for stacks of ours in other processes
     #[command(after_help = nic_process::EXAMPLES)]
     Nic(nic_process::Options),
+    /// Boot Debian's Linux in QEMU, with the NIC as a PCI device and its driver
+    #[command(after_help = guest::EXAMPLES)]
+    Guest(Box<guest::GuestOptions>),
     /// Run a program with the socket API of kernel TLS
     #[command(after_help = run::EXAMPLES)]
     Run(run::Options),

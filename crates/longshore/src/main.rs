@@ -18,6 +18,7 @@ mod cores;
 mod demo;
 mod disk;
 mod get;
+mod guest;
 mod heap;
 mod http;
 mod interfaces;
@@ -107,6 +108,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Nbd { command } => nbd::run(command)?,
         Command::Iscsi { command } => iscsi::run(command)?,
         Command::Nic(options) => return nic_process::run(options),
+        Command::Guest(options) => return Ok(guest::run(options)),
         Command::Run(options) => return run::run(options),
         Command::Bench(options) => bench::run(options)?,
         Command::Man(options) => manual::man(options)?,

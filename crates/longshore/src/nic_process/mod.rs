@@ -27,7 +27,7 @@ mod worker;
 #[cfg(test)]
 pub use meter::Meter;
 pub use meter::PART_EXPLANATIONS;
-pub use options::{EXAMPLES, Options};
+pub use options::{EXAMPLES, Options, WireOption};
 
 use std::process::ExitCode;
 

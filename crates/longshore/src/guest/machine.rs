@@ -1,0 +1,256 @@
+//! The virtual machine: QEMU from the root.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::image::Image;
+use super::options::GuestOptions;
+use super::root::Root;
+use crate::signals::Signals;
+
+/// A busy machine may have Linux measure emulated clocks without end before it comes to drivers. It is started again then.
+const COMES_UP: Duration = Duration::from_secs(45);
+/// What `init.sh` says first.
+const IS_UP: &str = "longshore: the kernel is up";
+const TRIES: usize = 3;
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// What a machine is made of.
+#[derive(Debug)]
+pub struct Machine<'a> {
+    /// Where its QEMU is.
+    pub root: &'a Root,
+    /// What it boots.
+    pub image: &'a Image,
+    /// What the user has asked for.
+    pub options: &'a GuestOptions,
+    /// Sockets of the functions that it gets.
+    pub functions: &'a [PathBuf],
+    /// A directory of this run: `told` is seen by the guest.
+    pub directory: &'a Path,
+}
+
+/// How a run has ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Ending {
+    Ended,
+    TimeIsUp,
+    /// The kernel does not come up.
+    Stuck,
+    /// This process was told to end.
+    Told,
+}
+
+impl Machine<'_> {
+    /// Runs the guest to its end. The exit code of its command, or 124.
+    ///
+    /// # Errors
+    /// When it dies before its command has ended.
+    pub fn run(&self, signals: &Signals) -> Result<u8> {
+        let until = self
+            .options
+            .time
+            .map(|time| Instant::now() + Duration::from_secs(time));
+        for attempt in 1..=TRIES {
+            let mut process = self.start()?;
+            let ending = self.watch(&process, signals, until, attempt < TRIES);
+            if !matches!(ending, Ok(Ending::Ended)) {
+                let _ = process.kill();
+            }
+            process.wait().context("can't wait for QEMU")?;
+            match ending? {
+                Ending::Ended => return self.exit_code(),
+                Ending::TimeIsUp => return Ok(124),
+                Ending::Told => return Ok(143),
+                Ending::Stuck => eprintln!(
+                    "longshore: the kernel has not come up in {} s; once more",
+                    COMES_UP.as_secs()
+                ),
+            }
+        }
+        bail!("the kernel does not come up: {}", self.last_messages())
+    }
+
+    fn watch(
+        &self,
+        process: &Child,
+        signals: &Signals,
+        until: Option<Instant>,
+        again: bool,
+    ) -> Result<Ending> {
+        let ended = pidfd_open(Pid::from_child(process), PidfdFlags::empty())
+            .context("can't watch QEMU")?;
+        let begun = Instant::now();
+        let mut is_up = !again;
+        loop {
+            let mut polled = [
+                PollFd::new(&ended, PollFlags::IN),
+                PollFd::new(signals, PollFlags::IN),
+            ];
+            let _ = poll(&mut polled, Some(&LOOK));
+            if !polled[0].revents().is_empty() {
+                return Ok(Ending::Ended);
+            }
+            if signals.received() {
+                return Ok(Ending::Told);
+            }
+            let now = Instant::now();
+            if until.is_some_and(|until| until <= now) {
+                return Ok(Ending::TimeIsUp);
+            }
+            is_up =
+                is_up || fs::read_to_string(self.console()).is_ok_and(|text| text.contains(IS_UP));
+            if !is_up && now.duration_since(begun) > COMES_UP {
+                return Ok(Ending::Stuck);
+            }
+        }
+    }
+
+    fn start(&self) -> Result<Child> {
+        File::create(self.console())
+            .with_context(|| format!("can't write {}", self.console().display()))?;
+        let mut command = self.command();
+        if !self.options.command.is_empty() {
+            command.stdin(Stdio::null());
+        }
+        command.stderr(File::create(self.messages())?);
+        command.spawn().context("can't run QEMU")
+    }
+
+    fn command(&self) -> Command {
+        let machine = &self.options.machine;
+        let share = self.root.path().join("usr/share");
+        let megabytes = machine.memory_bytes >> 20;
+        let mut command = self.root.program("usr/bin/qemu-system-x86_64");
+        command
+            .arg("-L")
+            .arg(share.join("seabios"))
+            .arg("-L")
+            .arg(share.join("qemu"));
+        command.args([
+            "-no-reboot",
+            "-nodefaults",
+            "-display",
+            "none",
+            "-cpu",
+            "max",
+        ]);
+        command.arg("-M").arg(if machine.kvm {
+            "q35,accel=kvm"
+        } else {
+            "q35,accel=tcg"
+        });
+        command.args([
+            "-smp",
+            &machine.smp.to_string(),
+            "-m",
+            &megabytes.to_string(),
+        ]);
+        // The NIC sees the guest's memory where it is: it is shared.
+        command.arg("-object").arg(format!(
+            "memory-backend-memfd,id=memory,size={megabytes}M,share=on"
+        ));
+        command.args(["-numa", "node,memdev=memory"]);
+        command
+            .arg("-kernel")
+            .arg(&self.image.kernel)
+            .arg("-initrd")
+            .arg(&self.image.initrd);
+        command
+            .arg("-append")
+            .arg("console=ttyS0 panic=-1 loglevel=6 mitigations=off no_timer_check");
+        command
+            .arg("-serial")
+            .arg(prefixed("file:", self.console()));
+        command.args([
+            "-chardev",
+            "stdio,id=terminal,signal=off",
+            "-serial",
+            "chardev:terminal",
+        ]);
+        command
+            .arg("-serial")
+            .arg(prefixed("file:", self.directory.join("code")));
+        directory(&mut command, "root", self.root.path(), ",readonly=on");
+        directory(&mut command, "told", &self.directory.join("told"), "");
+        if let Some(modules) = &self.image.modules {
+            directory(&mut command, "modules", modules, ",readonly=on");
+        }
+        if let Some(shared) = &self.options.share {
+            directory(&mut command, "share", shared, "");
+        }
+        for socket in self.functions {
+            let socket = serde_json::json!({ "type": "unix", "path": socket });
+            let device = serde_json::json!({ "driver": "vfio-user-pci", "socket": socket });
+            command.arg("-device").arg(device.to_string());
+        }
+        command
+    }
+
+    /// Where the kernel's messages go.
+    fn console(&self) -> PathBuf {
+        let given = self.options.machine.console.clone();
+        given.unwrap_or_else(|| self.directory.join("console"))
+    }
+
+    /// Where QEMU's messages go.
+    fn messages(&self) -> PathBuf {
+        self.directory.join("qemu.log")
+    }
+
+    fn exit_code(&self) -> Result<u8> {
+        let mut told = String::new();
+        let code = File::open(self.directory.join("code"));
+        let _ = code.and_then(|mut file| file.read_to_string(&mut told));
+        match told.trim() {
+            "driver" => bail!("the guest can't load the driver: {}", self.last_messages()),
+            "" => bail!("the guest has died: {}", self.last_messages()),
+            code => code
+                .parse()
+                .with_context(|| format!("the guest has told no exit code but `{code}`")),
+        }
+    }
+
+    /// The last of the kernel's messages, and of QEMU's.
+    fn last_messages(&self) -> String {
+        [self.console(), self.messages()]
+            .map(|path| end_of(&path))
+            .join("\n")
+    }
+}
+
+/// The last lines of a file.
+fn end_of(path: &Path) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+/// Adds a directory of this machine that the guest mounts by its tag.
+fn directory(command: &mut Command, tag: &str, path: &Path, options: &str) {
+    // QEMU takes two commas for one.
+    let path = path.display().to_string().replace(',', ",,");
+    let options =
+        format!("local,id={tag},path={path},security_model=none,multidevs=remap{options}");
+    command.arg("-fsdev").arg(options);
+    command
+        .arg("-device")
+        .arg(format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}"));
+}
+
+fn prefixed(prefix: &str, path: impl AsRef<Path>) -> std::ffi::OsString {
+    let mut text = std::ffi::OsString::from(prefix);
+    text.push(path.as_ref());
+    text
+}
