@@ -34,6 +34,9 @@ Exit code: the command's; 124 after --time; 125 when there is no guest, or it di
 /// `longshore guest`.
 #[derive(Clone, Debug, Args)]
 pub struct GuestOptions {
+    /// Command for the guest, with its arguments; a shell on this terminal without it
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
     /// Make the root, print where it is, and boot nothing
     #[arg(long, conflicts_with = "command")]
     pub prepare: bool,
@@ -55,9 +58,6 @@ pub struct GuestOptions {
     /// What the wire does to frames.
     #[command(flatten, next_help_heading = WIRE)]
     pub line: Line,
-    /// Command for the guest, with its arguments; a shell on this terminal without it
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
 }
 
 /// Headings of the help.
