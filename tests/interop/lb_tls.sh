@@ -1,5 +1,5 @@
 # TLS of `longshore lb`'s frontends, with curl and OpenSSL as clients and nginx behind: certificates by name, both versions, tunnels, ends of
-# connections, what the wire shows, reloads under load.
+# connections, what the wire shows, reloads under load. And TLS to backends: nginx and OpenSSL, both versions, certificates that are refused.
 . "$(dirname "$0")/harness.sh"
 needs nginx curl openssl ip
 
@@ -17,6 +17,7 @@ certificate() { # FILE NAME
 }
 certificate first first.test
 certificate second '*.second.test'
+certificate backend backend.test
 
 cat >"$scratch/nginx.conf" <<END
 daemon off; worker_processes 1; pid $scratch/nginx.pid; error_log $scratch/nginx-error.log;
@@ -27,6 +28,12 @@ $(for kind in client_body proxy fastcgi uwsgi scgi; do echo "${kind}_temp_path $
 server { listen $linux4:8081; root $scratch/root;
 location = /tell { return 200 "\$scheme \$http_x_forwarded_for \$http_x_forwarded_proto\n"; }
 location = /sink { proxy_pass http://$linux4:8071/length; proxy_request_buffering on; } }
+$(for port in 8443 8444 8445; do
+    # What has come in clear gets 400.
+    echo "server { listen $linux4:$port ssl$([[ $port -ne 8445 ]] || echo ' proxy_protocol'); root $scratch/root; ssl_certificate $files/backend.pem;"
+    echo "ssl_certificate_key $files/backend.key; ssl_protocols TLSv1.$([[ $port -eq 8444 ]] && echo 2 || echo 3);"
+    echo "location = /tell { return 200 \"\$scheme \$ssl_protocol \$ssl_server_name \$http_x_forwarded_proto \$proxy_protocol_addr\n\"; } }"
+done)
 server { listen $linux4:8071; location = /length { return 200 "\$content_length\n"; } }
 }
 END
@@ -61,13 +68,71 @@ pool = "app"
 listen = ["$ours4:80"]
 pool = "app"
 
+[frontends.inner]
+listen = ["$ours4:81"]
+pool = "newer"
+routes = [{ host = "older.test", pool = "older" }, { host = "named.test", pool = "named" }, { host = "openssl.test", pool = "openssl" },
+    { host = "another.test", pool = "another" }, { host = "unknown.test", pool = "unknown" }, { host = "clear.test", pool = "clear" }]
+
+[frontends.inner-bytes]
+listen = ["$ours4:447"]
+mode = "tcp"
+pool = "newer"
+
 [pools.app]
 backends = ["$linux4:8081"]
+
+[pools.newer]
+backends = ["$linux4:8443"]
+tls = true
+ca = "backend.pem"
+sni = "backend.test"
+health = { path = "/tell", interval = "500ms" }
+
+[pools.older]
+backends = [{ address = "$linux4:8444", tls = true }]
+verify = false
+health = { path = "/tell", interval = "500ms" }
+
+[pools.named]
+backends = [{ address = "$linux4:8445", proxy = "v2" }]
+tls = true
+ca = "backend.pem"
+sni = "backend.test"
+health = { path = "/tell", interval = "500ms" }
+
+[pools.openssl]
+backends = ["$linux4:8446"]
+tls = true
+verify = false
+health = { check = "none" }
+
+[pools.another]
+backends = ["$linux4:8443"]
+tls = true
+ca = "backend.pem"
+sni = "another.test"
+panic-threshold = 0
+health = { path = "/tell", interval = "500ms", fall = 1 }
+
+[pools.unknown]
+backends = ["$linux4:8443"]
+tls = true
+ca = "first.pem"
+sni = "backend.test"
+panic-threshold = 0
+health = { check = "tcp", interval = "500ms", fall = 1 }
+
+[pools.clear]
+backends = [{ address = "$linux4:8081", tls = true }]
+verify = false
+panic-threshold = 0
+health = { check = "tcp", interval = "500ms", fall = 1 }
 END
 name='config check wants certificates for TLS, and TLS for certificates'
 sed -i "s/^\[lb\]/[lb]\ntap = \"$tap\"\nip = [\"$ours4\/24\", \"$ours6\/64\"]/" "$files/lb.toml"
-other=$(sed '/^tls/d' "$files/lb.toml" >"$scratch/wrong.toml"; "$LONGSHORE" config check "$scratch/wrong.toml" 2>&1)
-missing=$(sed '/^cert\|^key/d' "$files/lb.toml" >"$scratch/wrong.toml"; "$LONGSHORE" config check "$scratch/wrong.toml" 2>&1)
+other=$(sed '/^\[pools/,$!{/^tls/d}' "$files/lb.toml" >"$files/wrong.toml"; "$LONGSHORE" config check "$files/wrong.toml" 2>&1)
+missing=$(sed '/^cert\|^key/d' "$files/lb.toml" >"$files/wrong.toml"; "$LONGSHORE" config check "$files/wrong.toml" 2>&1)
 if "$LONGSHORE" config check "$files/lb.toml" >/dev/null && [[ $other == *lb.cert*'tls = true'* && $missing == *.tls*--cert* ]]; then
     ok "$name"
 else
@@ -112,6 +177,35 @@ is 'length and chunks at once: 400' '400 ' \
 get --connect-to "::$ours4:444" -o "$scratch/got" https://a.test/large
 same 'TCP mode' "$scratch/got" "$scratch/root/large"
 is 'PROXY before TLS' "http $linux4 https" "$(get --haproxy-protocol "https://$ours4:445/tell")"
+
+# ---- TLS to backends -----------------------------------------------------------------------------------------------
+start s_server.log openssl s_server -accept "$linux4:8446" -cert "$files/backend.pem" -key "$files/backend.key" -www
+eventually listens "$linux4" 8446
+inner() { get -H "Host: $1" "http://$ours4:81$2" "${@:3}"; }
+inner a /large -o "$scratch/got"
+same 'TLS 1.3 to nginx: GET of 1 MiB' "$scratch/got" "$scratch/root/large"
+inner older.test /large -o "$scratch/got"
+same 'TLS 1.2 to nginx: GET of 1 MiB' "$scratch/got" "$scratch/root/large"
+is 'the backend has its name and TLS 1.3' 'https TLSv1.3 backend.test http' "$(inner a /tell | sed 's/ *$//')"
+is 'without `sni` there is no name; TLS 1.2' 'https TLSv1.2  http' "$(inner older.test /tell | sed 's/ *$//')"
+is 'PROXY before TLS to a backend' "https TLSv1.3 backend.test http $linux4" "$(inner named.test /tell)"
+is 'OpenSSL answers' 200 "$(inner openssl.test / -o /dev/null -w '%{http_code}')"
+get "http://$ours4:447/large" -o "$scratch/got"
+same 'TCP mode with TLS to the backend' "$scratch/got" "$scratch/root/large"
+reused=$(count "backend newer/$linux4:8443" connections_reused)
+for _ in 1 2 3; do inner a /tell >/dev/null; done
+is 'connections are used again' $((reused + 3)) "$(count "backend newer/$linux4:8443" connections_reused)"
+for pool in "another $linux4:8443" "unknown $linux4:8443" "clear $linux4:8081"; do
+    down() { [[ $(count "backend ${pool/ //}" up) == 0 ]]; }
+    if eventually down; then ok "${pool% *}: a backend that does not prove itself is down"; else
+        not_ok "${pool% *}: a backend that does not prove itself is down" "$(last_words lb.log)"
+    fi
+    is "${pool% *}: nobody is served by it" 503 "$(inner "${pool% *}.test" /tell -o /dev/null -w '%{http_code}')"
+done
+if grep -q "backend unknown $linux4:8443 is down: .*certificate" "$scratch/lb.log"; then ok 'the log tells why'; else
+    not_ok 'the log tells why' "$(grep 'is down' "$scratch/lb.log" | tail -n 3)"
+fi
+is 'nothing is spliced to them' '0 0' "$(count 'frontend inner' splices) $(count 'frontend inner-bytes' splices)"
 
 # ---- certificates ------------------------------------------------------------------------------------------------
 fingerprint() { openssl x509 -noout -fingerprint -sha256 2>/dev/null; }
@@ -191,7 +285,7 @@ if ! command -v tshark >/dev/null; then
     skip "$name" 'no tshark'
 elif [[ $(frames 8081) != *"$marker"* ]]; then
     not_ok "$name" 'the capture has nothing of the backend: it shows nothing'
-elif [[ $(frames 443)$(frames 444)$(frames 445) == *"$marker"* ]]; then
+elif [[ $(frames 443)$(frames 444)$(frames 445)$(frames 8443)$(frames 8444) == *"$marker"* ]]; then
     not_ok "$name" 'the content is in the capture'
 else
     ok "$name"

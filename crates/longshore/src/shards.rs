@@ -323,3 +323,68 @@ impl<S: Shard> Worker<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use host::runtime::Builder;
+    use port::memory::{LinkConfig, link};
+
+    use super::*;
+
+    struct Idle;
+
+    impl Shard for Idle {
+        fn poll(&mut self, _now: Instant, _attached: &mut Attached) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn poll_timeout(&self) -> Option<Instant> {
+            None
+        }
+    }
+
+    /// So many threads that have nothing to do.
+    fn threads(count: usize) -> Threads<Idle> {
+        let shards = (0..count).map(|_| {
+            let (port, other) = link(LinkConfig::for_mtu(1500));
+            // The port would fail without it.
+            std::mem::forget(other);
+            let mut builder = Builder::new(["10.0.0.1/24".parse().unwrap()]).unwrap();
+            builder.stack.memory = 32 << 20;
+            builder.runtime.own_thread = false;
+            let attached = Attached {
+                runtime: builder.on_port(port).unwrap(),
+                tap: None,
+                addresses: Vec::new(),
+                key_log: None,
+            };
+            (Idle, attached)
+        });
+        let bell = Doorbell::new().unwrap();
+        Threads::start("test", shards.collect(), &Cores::Count(1), &bell).unwrap()
+    }
+
+    #[test]
+    fn who_does_not_answer_is_named_and_is_not_waited_for_again() {
+        let mut threads = threads(2);
+        assert_eq!(threads.with_each(|_, _| 7).unwrap(), [7, 7]);
+        let gate = Arc::new(Barrier::new(2));
+        let shut = Arc::clone(&gate);
+        threads.0[1].give(Box::new(move |_, _| _ = shut.wait()));
+        let told = threads.with_each(|_, _| ()).unwrap_err().to_string();
+        assert_eq!(told, "worker 2 does not answer within 2 s");
+        let given = threads.0[1].given;
+        assert!(threads.with_each(|_, _| ()).is_err());
+        assert_eq!(threads.0[1].given, given, "it was asked again");
+        assert!(!threads.go_on());
+
+        gate.wait();
+        while !threads.go_on() {
+            thread::yield_now();
+        }
+        assert_eq!(threads.with_each(|_, _| ()).unwrap().len(), 2);
+        threads.stop().unwrap();
+    }
+}

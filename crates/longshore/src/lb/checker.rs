@@ -2,17 +2,19 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
-use host::{CloseReason, SocketError, SocketId, Stack};
+use host::{CloseReason, Offload, SocketError, SocketId, Stack};
 
-use super::config::{Backend, Probe};
+use super::config::{Backend, Mode, Probe};
 use super::fault::Fault;
 use super::http::{MAX_FIELDS, RequestTraits, Response};
 use super::keys::{Role, Roles, ServerKey, SessionKey};
 use super::leg::{Filled, Leg};
 use super::pool::{Evidence, Pool};
 use super::proxy_protocol;
+use super::secured::Secured;
 use super::server::{Server, server};
 use crate::http::{Head, find_head};
 
@@ -29,6 +31,8 @@ pub struct Ground<'a> {
     pub pools: &'a mut [Pool],
     /// Whose each socket is.
     pub roles: &'a mut Roles,
+    /// What of TLS is the NIC's.
+    pub offload: Offload,
     /// Sessions that waited for a server and may try again.
     pub woken: &'a mut std::collections::VecDeque<SessionKey>,
 }
@@ -85,6 +89,8 @@ struct Check {
     began: Instant,
     deadline: Instant,
     is_connected: bool,
+    /// A handshake comes before all else but the PROXY header.
+    tls: Option<Arc<Secured>>,
     scanned: usize,
 }
 
@@ -149,10 +155,13 @@ impl Checker {
         };
         let check = &mut self.running[at];
         let verdict = match news {
-            News::Connected => {
-                check.is_connected = true;
-                check.go_on(ground)
-            }
+            News::Connected => match check.secure(ground) {
+                Some(Ok(())) => None,
+                Some(Err(reason)) => Some(Err(Fault::Closed(reason))),
+                None => check.begin(ground),
+            },
+            News::Secured => check.begin(ground),
+            News::Ready if !check.is_connected => None,
             News::Ready => {
                 check.leg.is_readable = true;
                 check.go_on(ground)
@@ -200,8 +209,9 @@ impl Checker {
                 key,
                 began: now,
                 deadline: now + server.health.config().time_out,
-                leg: check_leg(id, &server.config, server.health.config().probe.as_ref()),
+                leg: check_leg(id, &server.config),
                 is_connected: false,
+                tls: server.config.tls.clone(),
                 scanned: 0,
             }),
             Err(error) => self.judge(key, now, Err(Fault::Unreachable(error)), ground),
@@ -260,29 +270,50 @@ impl Checker {
 pub enum News {
     /// It is connected.
     Connected,
+    /// The handshake is done.
+    Secured,
     /// It can be read or written.
     Ready,
     /// It is over.
     Closed(CloseReason),
 }
 
-fn check_leg(id: SocketId, backend: &Backend, probe: Option<&Probe>) -> Leg {
+fn check_leg(id: SocketId, backend: &Backend) -> Leg {
     let mut leg = Leg::new(id);
     if let Some(version) = backend.proxy {
         proxy_protocol::encode(leg.outbox(), version, None);
-    }
-    if let Some(Probe::Http { path, host, .. }) = probe {
-        let address = backend.address.to_string();
-        let host = host.as_deref().unwrap_or(&address);
-        let _ = write!(
-            leg.outbox(),
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: longshore-health\r\nConnection: close\r\n\r\n"
-        );
     }
     leg
 }
 
 impl Check {
+    /// Begins the handshake, if the server has TLS.
+    fn secure(&mut self, ground: &mut Ground<'_>) -> Option<Result<(), CloseReason>> {
+        let secured = self.tls.clone()?;
+        let mode = match &server(ground.pools, self.key).health.config().probe {
+            Some(Probe::Http { .. }) => Mode::Http,
+            Some(Probe::Tcp) | None => Mode::Tcp,
+        };
+        let role = secured.role(mode);
+        let leg = &mut self.leg;
+        Some(leg.secure(ground.now, ground.stack, role, ground.offload))
+    }
+
+    /// The connection stands: asks.
+    fn begin(&mut self, ground: &mut Ground<'_>) -> Option<Result<(), Fault>> {
+        self.is_connected = true;
+        let server = server(ground.pools, self.key);
+        if let Some(Probe::Http { path, host, .. }) = &server.health.config().probe {
+            let address = server.config.address.to_string();
+            let host = host.as_deref().unwrap_or(&address);
+            let _ = write!(
+                self.leg.outbox(),
+                "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: longshore-health\r\nConnection: close\r\n\r\n"
+            );
+        }
+        self.go_on(ground)
+    }
+
     /// Its result, if there is one by now.
     fn go_on(&mut self, ground: &mut Ground<'_>) -> Option<Result<(), Fault>> {
         let health = &server(ground.pools, self.key).health;

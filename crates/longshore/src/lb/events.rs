@@ -62,8 +62,7 @@ impl Balancer {
                     session.drive(sh)
                 }),
                 SocketNews::Connected => self.with(now, stack, key, |session, sh| {
-                    session.handle_connected(id, sh);
-                    session.drive(sh)
+                    session.handle_connected(id, sh)
                 }),
                 SocketNews::Secured => self.with(now, stack, key, |session, sh| {
                     session.handle_secured(id, sh);
@@ -79,8 +78,8 @@ impl Balancer {
             }
             Some(Role::Check(_)) => {
                 let news = match news {
-                    // Checks have no TLS.
-                    SocketNews::Connected | SocketNews::Secured => News::Connected,
+                    SocketNews::Connected => News::Connected,
+                    SocketNews::Secured => News::Secured,
                     SocketNews::Ready => News::Ready,
                     SocketNews::Closed(reason) => News::Closed(reason),
                 };

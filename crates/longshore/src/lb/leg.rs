@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use host::{CloseReason, SocketError, SocketId, Stack};
+use host::{CloseReason, Offload, SocketError, SocketId, Stack, TlsRole};
 
 use super::inbox::Inbox;
 use crate::matching::Matcher;
@@ -164,6 +164,30 @@ impl Leg {
             self.sent = 0;
         }
         Ok(done)
+    }
+
+    /// Begins a handshake behind what is in the outbox.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn secure(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        role: &TlsRole,
+        offload: Offload,
+    ) -> Result<(), CloseReason> {
+        let why = |error| match error {
+            SocketError::Closed(reason) => reason,
+            error => CloseReason::Handshake(error.to_string()),
+        };
+        // A new connection has room for a PROXY header.
+        if !self.flush(now, stack).map_err(why)? {
+            return Err(CloseReason::NoMemory);
+        }
+        stack
+            .start_tls(now, self.id, role.clone(), offload)
+            .map_err(why)
     }
 
     /// Sends bytes, as many as there is room for.

@@ -19,6 +19,7 @@ mod proxy_protocol;
 mod queue;
 mod relay;
 mod route;
+mod secured;
 mod server;
 mod session;
 mod sessions;
@@ -82,7 +83,7 @@ fn drain(target: &Target, drains: bool) -> Result<()> {
 }
 
 fn balance(run: &Run) -> Result<()> {
-    let config = Config::read(&run.config)?;
+    let mut config = Config::read(&run.config)?;
     config.check_addresses(|ip| run.wire.has(ip))?;
     config.check_tls(!run.certificates.is_empty())?;
     let cores = run.cores.clone().unwrap_or_default();
@@ -114,6 +115,9 @@ fn balance(run: &Run) -> Result<()> {
         tls: tls.transpose()?,
         checks: Checks::Own,
     };
+    if let Some(sink) = &all[0].key_log {
+        config.log_keys(sink)?;
+    }
     let mut shards = start(&config, all, &means, access_log.as_ref())?;
     let (own, mut attached) = shards.remove(0);
     let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();

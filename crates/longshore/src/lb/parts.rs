@@ -52,6 +52,7 @@ impl Parts {
             pools: &mut self.pools,
             frontend: &frontend.config,
             tls: frontend.tls.as_ref().map(|role| (role, self.offload)),
+            offload: self.offload,
             matcher: frontend.matcher.as_ref(),
             counters: &mut frontend.counters,
             access_log: self.access_log.as_mut(),

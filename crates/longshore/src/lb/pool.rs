@@ -246,12 +246,12 @@ impl Pool {
         self.queue.len()
     }
 
-    /// Keeps an idle connection that bears nobody's name; false if there are enough, the server is down or draining, or wants names by now.
-    pub fn keep(&mut self, now: Instant, server: usize, id: SocketId) -> bool {
+    /// Keeps an idle connection that began in this era; false if there are enough, the server is down or draining, or another era has begun.
+    pub fn keep(&mut self, now: Instant, (server, era): (usize, u32), id: SocketId) -> bool {
         let is_usable = self.is_usable(server);
         let most = self.config.idle_connections;
         let server = &mut self.servers[server];
-        let has_room = server.idle.len() < most && is_usable && server.config.proxy.is_none();
+        let has_room = server.idle.len() < most && is_usable && server.era == era;
         if has_room {
             server.idle.push_back((id, now));
         }

@@ -29,6 +29,8 @@ pub struct Server {
     pub is_leaving: bool,
     /// Sessions that use it.
     pub active: u32,
+    /// How often its connections have come to begin otherwise: those that began before are not for later requests.
+    pub era: u32,
     /// What it has counted.
     pub counters: ServerCounters,
     /// The one used last at the end.
@@ -51,6 +53,7 @@ impl Server {
             is_draining: false,
             is_leaving: false,
             active: 0,
+            era: 0,
             counters: ServerCounters::default(),
             idle: VecDeque::new(),
             identity: hash_of(config.address.to_string().as_bytes()),
@@ -81,7 +84,8 @@ impl Server {
         health: &config::Health,
         index: usize,
     ) -> bool {
-        let is_other = *health != *self.health.config() || config.proxy != self.config.proxy;
+        let begins_otherwise = config.proxy != self.config.proxy || config.tls != self.config.tls;
+        let is_other = *health != *self.health.config() || begins_otherwise;
         if is_other || self.is_leaving {
             self.health.configure(now, health.clone(), index as u32);
         }
@@ -89,6 +93,7 @@ impl Server {
             self.fault = None;
         }
         self.is_leaving = false;
+        self.era += u32::from(begins_otherwise);
         self.config = config;
         is_other
     }
@@ -141,9 +146,8 @@ impl Server {
         }
     }
 
-    /// Closes the idle connections beyond so many; and all of them if connections have to begin with the client's name.
+    /// Closes the idle connections beyond so many.
     pub fn keep_idle(&mut self, most: usize, now: Instant, stack: &mut Stack, roles: &mut Roles) {
-        let most = if self.config.proxy.is_some() { 0 } else { most };
         while self.idle.len() > most
             && let Some((id, _)) = self.idle.front().copied()
         {

@@ -162,7 +162,10 @@ impl Application for All {
         }
         // That all can follow, before anything changes.
         self.others.with_each(|_, _| ())?;
-        let (config, mut restart) = self.read_again()?;
+        let (mut config, mut restart) = self.read_again()?;
+        if let Some(sink) = &attached.key_log {
+            config.log_keys(sink)?;
+        }
         restart.extend(self.own.reload(&config, attached));
         let followed = self
             .others

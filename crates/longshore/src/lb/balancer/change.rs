@@ -86,6 +86,7 @@ impl Balancer {
             stack,
             pools: &mut parts.pools,
             roles: &mut parts.roles,
+            offload: parts.offload,
             woken: &mut parts.woken,
         };
         self.checker.forget(is_over, &mut ground);

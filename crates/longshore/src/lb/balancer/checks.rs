@@ -20,6 +20,7 @@ impl Balancer {
             stack,
             pools: &mut self.parts.pools,
             roles: &mut self.parts.roles,
+            offload: self.parts.offload,
             woken: &mut self.parts.woken,
         };
         match news {

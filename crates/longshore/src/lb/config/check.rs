@@ -1,6 +1,7 @@
 //! From the file's values to settings: defaults, bounds, and names that must belong together.
 
 mod pool;
+mod secured;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -94,7 +95,7 @@ pub(super) fn check(parsed: File, folder: &Path) -> Result<Config, Wrong> {
     let pools = parsed
         .pools
         .iter()
-        .map(|(name, pool)| pool::check(&root.at("pools").at(name), name, pool))
+        .map(|(name, pool)| pool::check(&root.at("pools").at(name), name, pool, folder))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Config {
         frontends,

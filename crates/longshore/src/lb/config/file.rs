@@ -114,6 +114,10 @@ pub(super) struct Pool {
     pub queue_time: Option<Span>,
     pub panic_threshold: Option<u32>,
     pub health: Option<Health>,
+    pub tls: Option<bool>,
+    pub ca: Option<PathBuf>,
+    pub verify: Option<bool>,
+    pub sni: Option<String>,
 }
 
 /// `balance`.
@@ -170,6 +174,8 @@ pub(super) struct Backend {
     pub weight: Option<u32>,
     pub proxy: Option<Proxy>,
     pub max_connections: Option<u32>,
+    pub tls: Option<bool>,
+    pub sni: Option<String>,
 }
 
 /// Which version of the PROXY protocol a backend is sent.
@@ -189,6 +195,8 @@ struct BackendTable {
     weight: Option<u32>,
     proxy: Option<Proxy>,
     max_connections: Option<u32>,
+    tls: Option<bool>,
+    sni: Option<String>,
 }
 
 impl<'de> Deserialize<'de> for Backend {
@@ -215,6 +223,8 @@ impl<'de> Deserialize<'de> for Backend {
                     weight: table.weight,
                     proxy: table.proxy,
                     max_connections: table.max_connections,
+                    tls: table.tls,
+                    sni: table.sni,
                 })
             }
         }

@@ -9,14 +9,17 @@ mod tests;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use handshake::KeyLogSink;
 use serde::Deserialize;
 use toml::de::DeTable;
 
 pub use file::{Balance, Mode, Proxy, Reuse, Splice};
 
 use super::route::Routes;
+use super::secured::Secured;
 use crate::config::{self, ConfigError, line, malformed};
 use crate::matching::Rule;
 use crate::min_rate::MinRate;
@@ -144,6 +147,8 @@ pub struct Backend {
     pub weight: u32,
     /// Connections begin with a header of the PROXY protocol.
     pub proxy: Option<Proxy>,
+    /// Connections are secured.
+    pub tls: Option<Arc<Secured>>,
     /// Connections in use at a time.
     pub max_connections: u32,
 }
@@ -179,6 +184,13 @@ pub enum Probe {
     },
 }
 
+impl Pool {
+    /// Whether connections to a backend are secured.
+    pub fn has_tls(&self) -> bool {
+        self.backends.iter().any(|backend| backend.tls.is_some())
+    }
+}
+
 impl Config {
     /// Reads a file.
     ///
@@ -211,7 +223,22 @@ impl Config {
             .frontends
             .iter()
             .filter_map(|frontend| frontend.matching.as_ref());
-        rules.map(Rule::file)
+        let secured = self.pools.iter().flat_map(|pool| &pool.backends);
+        let secured = secured.filter_map(|backend| backend.tls.as_ref()?.ca());
+        rules.map(Rule::file).chain(secured)
+    }
+
+    /// Has the secrets of TLS to backends logged.
+    ///
+    /// # Errors
+    /// No cipher suite is left.
+    pub fn log_keys(&mut self, sink: &KeyLogSink) -> Result<(), rustls::Error> {
+        for backend in self.pools.iter_mut().flat_map(|pool| &mut pool.backends) {
+            if let Some(secured) = &mut backend.tls {
+                *secured = Arc::new(secured.logged(sink)?);
+            }
+        }
+        Ok(())
     }
 
     /// Checks that there are certificates if a frontend has TLS, and only then.

@@ -235,6 +235,52 @@ fn tls_wants_certificates_and_no_splices() {
 }
 
 #[test]
+fn tls_to_backends_wants_to_know_whom_to_trust() {
+    let pool = |keys: &str| {
+        format!(
+            "[frontends.web]\nlisten = [\"10.9.0.2:80\"]\npool = \"app\"\n[pools.app]\n\
+             backends = [\"10.9.0.1:8081\", {{ address = \"10.9.0.1:8082\", tls = false }}]\n{keys}\n"
+        )
+    };
+    for (keys, key, remedy) in [
+        ("tls = true", "tls", "give `ca`"),
+        ("ca = \"a.pem\"", "ca", "set tls = true"),
+        ("sni = \"a\"", "sni", "set tls = true"),
+        (
+            "tls = true\nverify = false\nca = \"a.pem\"",
+            "verify",
+            "remove it",
+        ),
+        ("tls = true\nca = \"/absent.pem\"", "ca", "it can't be read"),
+        (
+            "tls = true\nca = \"/dev/null\"",
+            "ca",
+            "it is no regular file",
+        ),
+        (
+            "tls = true\nca = \"Cargo.toml\"",
+            "ca",
+            "there is no certificate in it",
+        ),
+        (
+            "tls = true\nverify = false\nsni = \"10.9.0.1\"",
+            "sni",
+            "use a name",
+        ),
+    ] {
+        let told = wrong(&pool(keys));
+        let key = format!("pools.app.{key} = ");
+        assert!(told.contains(&key) && told.contains(remedy), "{told}");
+    }
+    let config = Config::parse("lb.toml", &pool("tls = true\nverify = false")).unwrap();
+    let [first, second] = &config.pools[0].backends[..] else {
+        panic!("two backends")
+    };
+    assert!(first.tls.is_some() && second.tls.is_none());
+    assert!(config.pools[0].has_tls());
+}
+
+#[test]
 fn keys_that_mean_nothing_for_a_tcp_frontend_are_refused() {
     let tcp = |key: &str| {
         format!(

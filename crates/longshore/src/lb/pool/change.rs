@@ -30,8 +30,12 @@ impl Pool {
             match named.remove(&server.config.address) {
                 Some(backend) => {
                     is_other |= server.is_leaving || server.config.weight != backend.weight;
+                    let era = server.era;
                     if server.configure(now, backend.clone(), &config.health, index) {
                         unchecked.push(index);
+                    }
+                    if server.era != era {
+                        server.close_idle(now, now, stack, roles);
                     }
                 }
                 None if !server.is_leaving => {

@@ -41,7 +41,8 @@ impl Session {
         if let Some(kept) = &self.server {
             let is_usable = sh.pools[kept.key.pool].is_usable(kept.key.server);
             let may_reuse = may_reuse(&self.exchange, sh.pools[pool].config.reuse);
-            if kept.key.pool == pool && is_usable && may_reuse {
+            let is_of_now = server(sh.pools, kept.key).era == kept.era;
+            if kept.key.pool == pool && is_usable && may_reuse && is_of_now {
                 self.count_server(sh, |counters| {
                     counters.requests += 1;
                     counters.connections_reused += 1;
@@ -132,6 +133,7 @@ impl Session {
         let connect_time = pool.config.connect_time;
         let server = &mut pool.servers[key.server];
         let is_exclusive = server.config.proxy.is_some();
+        let (era, tls) = (server.era, server.config.tls.clone());
         server.counters.requests += 1;
         let idle = (may_reuse && !is_exclusive).then(|| server.take_idle());
         if let Some(id) = idle.flatten() {
@@ -145,6 +147,8 @@ impl Session {
                 key,
                 began: sh.now,
                 is_exclusive,
+                era,
+                tls,
             });
             self.begin_exchange(sh);
             return Step::Again;
@@ -162,6 +166,8 @@ impl Session {
                     key,
                     began: sh.now,
                     is_exclusive,
+                    era,
+                    tls,
                 });
                 self.stage = Stage::Connecting;
                 self.deadline = sh.now + connect_time;
@@ -182,8 +188,24 @@ impl Session {
         }
     }
 
+    /// TCP stands: the handshake with the server begins behind the PROXY header, if there is one.
+    ///
+    /// # Errors
+    /// It can't.
+    pub(super) fn connected(&mut self, sh: &mut Shared<'_>) -> Result<(), CloseReason> {
+        let Some(upstream) = &mut self.server else {
+            return Ok(());
+        };
+        let Some(secured) = &upstream.tls else {
+            self.server_stands(sh);
+            return Ok(());
+        };
+        let role = secured.role(sh.frontend.mode);
+        upstream.leg.secure(sh.now, sh.stack, role, sh.offload)
+    }
+
     /// The connection stands.
-    pub(super) fn connected(&mut self, sh: &mut Shared<'_>) {
+    pub(super) fn server_stands(&mut self, sh: &mut Shared<'_>) {
         if let Some(upstream) = &self.server {
             let id = upstream.leg.id;
             let _ = sh.stack.set_memory_class(id, MemoryClass::Data);
@@ -301,8 +323,8 @@ impl Session {
         if upstream.is_exclusive {
             return;
         }
-        let (id, key) = (upstream.leg.id, upstream.key);
-        if !sh.pools[key.pool].keep(sh.now, key.server, id) {
+        let (id, key, era) = (upstream.leg.id, upstream.key, upstream.era);
+        if !sh.pools[key.pool].keep(sh.now, (key.server, era), id) {
             return self.drop_server(true, sh);
         }
         sh.roles.set(id, Role::Idle(key));

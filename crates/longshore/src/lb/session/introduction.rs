@@ -65,6 +65,8 @@ impl Session {
             sh.counters.handshakes += 1;
             self.search(sh);
             self.introduced(sh);
+        } else if self.is_connecting(id) {
+            self.server_stands(sh);
         }
     }
 

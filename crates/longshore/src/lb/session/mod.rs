@@ -7,7 +7,7 @@
 //!                   │          Waiting      (choose)    (choose)    │
 //!                   └──────────────────────────────────────────────┘
 //!  Refusing: a response of our own.   A TCP frontend goes from Introduction to (choose), and on to Tunnel.
-//!  With TLS, Securing is between Introduction and what follows: the handshake.
+//!  With TLS, Securing is between Introduction and what follows: the handshake. That with a server is part of Connecting.
 //! ```
 
 mod attempt;
@@ -36,6 +36,7 @@ use super::leg::Leg;
 use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
 use super::queue::Ticket;
+use super::secured::Secured;
 use crate::access_log::AccessLog;
 use crate::http::Status;
 use crate::matching::Matcher;
@@ -60,6 +61,8 @@ pub struct Shared<'a> {
     pub frontend: &'a config::Frontend,
     /// Its part in handshakes, if it has TLS, and what of TLS is the NIC's.
     pub tls: Option<(&'a TlsRole, Offload)>,
+    /// What of TLS to servers is the NIC's.
+    pub offload: Offload,
     /// What searches its clients' bytes.
     pub matcher: Option<&'a Arc<Matcher>>,
     /// What the frontend counts.
@@ -168,6 +171,10 @@ struct Upstream {
     began: Instant,
     /// It bears the client's name: only this session's requests may go over it.
     is_exclusive: bool,
+    /// The server's era when it began.
+    era: u32,
+    /// How it is secured, if it is.
+    tls: Option<Arc<Secured>>,
 }
 
 impl Session {
@@ -218,10 +225,19 @@ impl Session {
     }
 
     /// The connection to the server stands.
-    pub fn handle_connected(&mut self, id: SocketId, sh: &mut Shared<'_>) {
-        if self.stage == Stage::Connecting && self.server.as_ref().is_some_and(|s| s.leg.id == id) {
-            self.connected(sh);
+    pub fn handle_connected(&mut self, id: SocketId, sh: &mut Shared<'_>) -> Fate {
+        if self.is_connecting(id)
+            && let Err(reason) = self.connected(sh)
+        {
+            let step = self.server_failed(Failure::Connect(reason), sh);
+            return self.go_on(step, sh);
         }
+        self.drive(sh)
+    }
+
+    /// Whether this is the connection to a server, which is yet to stand.
+    fn is_connecting(&self, id: SocketId) -> bool {
+        self.stage == Stage::Connecting && self.server.as_ref().is_some_and(|s| s.leg.id == id)
     }
 
     /// A connection of this session's is over.

@@ -123,6 +123,7 @@ impl Session {
         // A response that is spliced ends with both connections.
         exchange.asks_to_close = !request.keep_alive
             && sh.can_splice
+            && !sh.pools[pool].config.has_tls()
             && sh.frontend.splice != Splice::Never
             && request.upgrading == Upgrading::No;
         let how = RequestRewrite {

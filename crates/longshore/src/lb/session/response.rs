@@ -192,7 +192,7 @@ impl Session {
         rewrite_response(self.client.outbox(), &response, how);
         sh.counters.responded(response.status);
         let (status, is_tunnel, framing) = (response.status, response.is_tunnel, response.framing);
-        let is_raw = sh.can_splice && !is_tunnel && self.may_splice_response(framing, sh);
+        let is_raw = self.can_splice(sh) && !is_tunnel && self.may_splice_response(framing, sh);
         self.splicing.is_response = is_raw;
         self.log_response(status);
         self.count_server(sh, |counters| counters.responded(status));

@@ -5,12 +5,18 @@ use crate::lb::http::{Framing, Upgrading};
 use crate::lb::leg::Filled;
 use crate::lb::unspliced::Unspliced;
 
-use super::{Session, Shared, Stage};
+use super::{Session, Shared, Stage, Upstream};
 
 /// A response of at least this length that ends both connections is spliced.
 const LONG: u64 = 256 * 1024;
 
 impl Session {
+    /// Whether both connections have the same bytes: the NIC would relay records of TLS as they are.
+    pub(super) fn can_splice(&self, sh: &Shared<'_>) -> bool {
+        let is_secured = |server: &Upstream| server.tls.is_some();
+        sh.can_splice && !self.server.as_ref().is_some_and(is_secured)
+    }
+
     /// Whether the rest of a response can be spliced: both connections end with it, and it is worth asking the NIC. Counts
     /// why not.
     pub(super) fn may_splice_response(&mut self, framing: Framing, sh: &mut Shared<'_>) -> bool {
@@ -59,7 +65,7 @@ impl Session {
         server_keeps: bool,
         sh: &mut Shared<'_>,
     ) -> bool {
-        let is_wanted = sh.can_splice
+        let is_wanted = self.can_splice(sh)
             && sh.frontend.splice == Splice::AfterFirstRequest
             && !self.splicing.was_refused
             && !self.client.at_end;
@@ -86,7 +92,7 @@ impl Session {
 
     /// A tunnel is over that was never offered to the NIC.
     pub(super) fn count_unspliced_tunnel(&mut self, sh: &mut Shared<'_>) {
-        if self.stage != Stage::Tunnel || !sh.can_splice {
+        if self.stage != Stage::Tunnel || !self.can_splice(sh) {
             return;
         }
         if !std::mem::replace(&mut self.splicing.is_settled, true) {

@@ -163,7 +163,7 @@ impl Session {
         let splicing = &self.splicing;
         let is_worth = splicing.client_reads >= 2 || splicing.bytes >= WORTH_BYTES;
         let legs = [&self.client, &upstream.leg];
-        let may = sh.can_splice
+        let may = self.can_splice(sh)
             && sh.frontend.splice != Splice::Never
             && !splicing.was_refused
             && is_worth

@@ -9,6 +9,7 @@ mod queue;
 mod readers;
 mod reload;
 mod rig;
+mod secured;
 mod starvation;
 mod tcp;
 mod tls;

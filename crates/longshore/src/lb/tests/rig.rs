@@ -36,16 +36,21 @@ pub struct Rig {
     pub clients: Vec<Peer>,
     listeners: Vec<Listener>,
     servers: Vec<Server>,
+    /// The part in handshakes of the servers at [`SECURE`].
+    pub servers_role: Option<TlsRole>,
     segment: usize,
     /// What the load balancer's host keeps of what another program of it has received.
     held: Vec<ReadChunk>,
     /// What the load balancer proves itself with.
     pub certificates: Option<Arc<Certificates>>,
-    /// What was seen of clients with TLS.
+    /// What was seen of clients and servers with TLS.
     pub leak: secure::Leak,
     /// Ports of clients that are gone.
     vanished: Rc<RefCell<HashSet<u16>>>,
 }
+
+/// Servers at this port have TLS.
+pub const SECURE: u16 = 8443;
 
 struct Listener {
     node: usize,
@@ -94,10 +99,10 @@ impl Rig {
         let leak = secure::Leak::default();
         let looks = leak.clone();
         world.decide(move |from, _, frame| {
-            if our_port(from, frame) == Some(443) {
+            let port = client_port(from, frame);
+            if our_port(from, frame) == Some(443) || port == Some(SECURE) {
                 looks.look(frame);
             }
-            let port = client_port(from, frame);
             match port.is_some_and(|port| gone.borrow().contains(&port)) {
                 true => Fate::Drop,
                 false => Fate::Pass,
@@ -147,6 +152,7 @@ impl Rig {
             clients: Vec::new(),
             listeners,
             servers: Vec::new(),
+            servers_role: None,
             segment,
             held: Vec::new(),
             certificates,
@@ -331,7 +337,10 @@ impl Rig {
         }
         for listener in &self.listeners {
             while let Some(id) = self.world.stack(listener.node).accept(listener.id) {
-                let peer = Peer::new(listener.node, id, self.segment);
+                let mut peer = Peer::new(listener.node, id, self.segment);
+                if listener.port == SECURE {
+                    peer.tls.clone_from(&self.servers_role);
+                }
                 let server = Server::new(peer, listener.port, listener.manner);
                 self.servers.push(server);
             }

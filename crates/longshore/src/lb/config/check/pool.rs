@@ -1,23 +1,31 @@
 //! The settings of pools, their backends and health checks.
 
+use std::path::Path;
 use std::time::Duration;
 
+use super::secured::{self, OfPool};
 use super::{Place, Wrong, address, quoted, span};
 use crate::lb::config::file::{self, Check};
 use crate::lb::config::{Backend, Balance, Health, Pool, Probe, Reuse};
 use crate::lb::http::is_token;
 
 /// The settings of a pool.
-pub(super) fn check(place: &Place, name: &str, from: &file::Pool) -> Result<Pool, Wrong> {
+pub(super) fn check(
+    place: &Place,
+    name: &str,
+    from: &file::Pool,
+    folder: &Path,
+) -> Result<Pool, Wrong> {
     if from.backends.is_empty() {
         return Err(place
             .at("backends")
             .wrong("[]", "give an address, like \"10.9.0.1:8081\""));
     }
+    let secured = secured::check(place, from, folder)?;
     let mut backends: Vec<Backend> = Vec::new();
     for (index, backend) in from.backends.iter().enumerate() {
         let place = place.at("backends").nth(index);
-        let backend = check_backend(&place, backend)?;
+        let backend = check_backend(&place, backend, &secured)?;
         if backends
             .iter()
             .any(|other| other.address == backend.address)
@@ -66,7 +74,11 @@ pub(super) fn check(place: &Place, name: &str, from: &file::Pool) -> Result<Pool
     })
 }
 
-fn check_backend(place: &Place, from: &file::Backend) -> Result<Backend, Wrong> {
+fn check_backend(
+    place: &Place,
+    from: &file::Backend,
+    secured: &OfPool<'_>,
+) -> Result<Backend, Wrong> {
     let at = place.at("address");
     let address = address(&at, &from.address)?;
     if address.ip().is_unspecified() || address.ip().is_multicast() {
@@ -76,6 +88,7 @@ fn check_backend(place: &Place, from: &file::Backend) -> Result<Backend, Wrong> 
         address,
         weight: place.at("weight").number(from.weight, 1, 1, 1000)?,
         proxy: from.proxy,
+        tls: secured.backend(place, address, from)?,
         max_connections: place.at("max-connections").number(
             from.max_connections,
             u32::MAX,

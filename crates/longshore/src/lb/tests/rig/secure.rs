@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use handshake::{Certificate, Certificates, Handshake, Options, Trust, client_config};
+use handshake::{
+    Certificate, Certificates, Handshake, Options, Trust, Version, client_config, server_config,
+};
 use host::TlsRole;
 
 use crate::lb::config::Config;
@@ -27,6 +29,16 @@ pub fn tls(config: &Config) -> Option<(Arc<Certificates>, Tls)> {
     let made = Certificates::new(certificates(&[NAME])).unwrap();
     let tls = Tls::new(&made, None).unwrap();
     Some((made, tls))
+}
+
+/// A server's part in handshakes of this version.
+pub fn server_of(certificate: Certificate, version: Version) -> TlsRole {
+    let options = Options {
+        versions: vec![version],
+        ..Options::default()
+    };
+    let config = server_config(certificate, &options).unwrap();
+    TlsRole::Server { config }
 }
 
 /// A client that speaks this protocol alone.
@@ -72,12 +84,12 @@ pub fn by_hand() -> Handshake {
     Handshake::client(settings(), NAME.try_into().unwrap()).unwrap()
 }
 
-/// Whether content in clear was on the wire between the load balancer and its clients.
+/// Whether content in clear was on the wire between the load balancer and those with TLS.
 #[derive(Clone, Debug, Default)]
 pub struct Leak(Rc<Cell<bool>>);
 
 impl Leak {
-    /// Looks at a frame of a client's.
+    /// Looks at a frame of such a connection.
     pub fn look(&self, frame: &[u8]) {
         let secrets: [&[u8]; 3] = [b"abcdefghijklmnopqrstuvw", b"HTTP/1.1", b"Host: h"];
         let is_there = |secret: &&[u8]| frame.windows(secret.len()).any(|part| part == *secret);
