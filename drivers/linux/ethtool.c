@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Linux driver of the longshore NIC: what ethtool shows and sets. */
+/* Linux driver of the longshore NIC: counters, and what ethtool shows and sets. */
 
 #include <linux/ethtool.h>
 #include <linux/log2.h>
 
 #include "nic.h"
+
+/* The longest pause between interrupts. */
+#define LONGSHORE_MOST_USECS	10000
 
 struct longshore_counter {
 	const char *name;
@@ -48,6 +51,7 @@ static const struct longshore_counter longshore_tls_tx_counters[] = {
 static const struct longshore_counter longshore_tls_rx_counters[] = {
 	RX_COUNTER(tls_decrypted_packets),
 	RX_COUNTER(tls_decrypted_bytes),
+	RX_COUNTER(tls_resync_req_start),
 	RX_COUNTER(tls_resync_req_pkt),
 };
 
@@ -112,6 +116,40 @@ static u64 *longshore_read(const void *stats, const struct u64_stats_sync *sync,
 			data[at] = u64_stats_read(stats + counters[at].offset);
 	} while (u64_stats_fetch_retry(sync, start));
 	return data + count;
+}
+
+void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+	u32 index;
+
+	for (index = 0; index < nic->limits.queues; index++) {
+		struct longshore_tx_stats *tx = &nic->queues[index].tx_stats;
+		struct longshore_rx_stats *rx = &nic->queues[index].rx_stats;
+		u64 packets, bytes, dropped, refused;
+		unsigned int start;
+
+		do {
+			start = u64_stats_fetch_begin(&tx->sync);
+			packets = u64_stats_read(&tx->packets);
+			bytes = u64_stats_read(&tx->bytes);
+			dropped = u64_stats_read(&tx->dropped);
+		} while (u64_stats_fetch_retry(&tx->sync, start));
+		stats->tx_packets += packets;
+		stats->tx_bytes += bytes;
+		stats->tx_dropped += dropped;
+		do {
+			start = u64_stats_fetch_begin(&rx->sync);
+			packets = u64_stats_read(&rx->packets);
+			bytes = u64_stats_read(&rx->bytes);
+			dropped = u64_stats_read(&rx->no_memory);
+			refused = u64_stats_read(&rx->refused);
+		} while (u64_stats_fetch_retry(&rx->sync, start));
+		stats->rx_packets += packets;
+		stats->rx_bytes += bytes;
+		stats->rx_dropped += dropped;
+		stats->tx_errors += refused;
+	}
 }
 
 static void longshore_get_ethtool_stats(struct net_device *netdev, struct ethtool_stats *stats,
@@ -185,6 +223,30 @@ static int longshore_set_ringparam(struct net_device *netdev, struct ethtool_rin
 	return longshore_restart(nic, longshore_new_rings, ring);
 }
 
+static int longshore_get_coalesce(struct net_device *netdev, struct ethtool_coalesce *coalesce,
+				  struct kernel_ethtool_coalesce *kernel_coalesce,
+				  struct netlink_ext_ack *extack)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+
+	coalesce->rx_coalesce_usecs = nic->rx_usecs;
+	return 0;
+}
+
+static int longshore_set_coalesce(struct net_device *netdev, struct ethtool_coalesce *coalesce,
+				  struct kernel_ethtool_coalesce *kernel_coalesce,
+				  struct netlink_ext_ack *extack)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+
+	if (coalesce->rx_coalesce_usecs > LONGSHORE_MOST_USECS) {
+		NL_SET_ERR_MSG(extack, "a pause is at most 10000 us");
+		return -EINVAL;
+	}
+	WRITE_ONCE(nic->rx_usecs, coalesce->rx_coalesce_usecs);
+	return 0;
+}
+
 static void longshore_get_channels(struct net_device *netdev, struct ethtool_channels *channels)
 {
 	struct longshore_nic *nic = netdev_priv(netdev);
@@ -215,6 +277,7 @@ static int longshore_get_link_ksettings(struct net_device *netdev,
 }
 
 const struct ethtool_ops longshore_ethtool_ops = {
+	.supported_coalesce_params = ETHTOOL_COALESCE_RX_USECS,
 	.get_drvinfo		= longshore_get_drvinfo,
 	.get_link		= ethtool_op_get_link,
 	.get_sset_count		= longshore_get_sset_count,
@@ -222,6 +285,8 @@ const struct ethtool_ops longshore_ethtool_ops = {
 	.get_ethtool_stats	= longshore_get_ethtool_stats,
 	.get_ringparam		= longshore_get_ringparam,
 	.set_ringparam		= longshore_set_ringparam,
+	.get_coalesce		= longshore_get_coalesce,
+	.set_coalesce		= longshore_set_coalesce,
 	.get_channels		= longshore_get_channels,
 	.set_channels		= longshore_set_channels,
 	.get_link_ksettings	= longshore_get_link_ksettings,

@@ -24,6 +24,7 @@ static int longshore_init_queues(struct longshore_nic *nic)
 		u64_stats_init(&queue->tx_stats.sync);
 		u64_stats_init(&queue->rx_stats.sync);
 		netif_napi_add(nic->netdev, &queue->napi, longshore_poll);
+		longshore_init_pause(queue);
 	}
 	return 0;
 }

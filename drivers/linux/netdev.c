@@ -135,6 +135,16 @@ static void longshore_close_queues(struct longshore_nic *nic)
 	nic->block = NULL;
 }
 
+/* Parts of the device that are used. */
+static u64 longshore_features(const struct longshore_nic *nic)
+{
+	u64 features = nic->contexts ? LONGSHORE_FEATURE_CONTEXTS : 0;
+
+	if (nic->netdev->features & NETIF_F_LRO)
+		features |= LONGSHORE_FEATURE_MERGING;
+	return features;
+}
+
 /* Makes rings and has the device take them. */
 static int longshore_open_queues(struct longshore_nic *nic)
 {
@@ -149,7 +159,7 @@ static int longshore_open_queues(struct longshore_nic *nic)
 		.large_bytes = PAGE_SIZE << LONGSHORE_LARGE_ORDER,
 		.stride = longshore_stride(nic),
 		.contexts = nic->contexts,
-		.features = nic->contexts ? LONGSHORE_FEATURE_CONTEXTS : 0,
+		.features = longshore_features(nic),
 	};
 	u32 index;
 	int error;
@@ -232,8 +242,10 @@ static int longshore_stop(struct net_device *netdev)
 		return 0;
 	netif_carrier_off(netdev);
 	longshore_mark_up(nic, false);
-	for (index = 0; index < nic->queue_count; index++)
+	for (index = 0; index < nic->queue_count; index++) {
 		napi_disable(&nic->queues[index].napi);
+		hrtimer_cancel(&nic->queues[index].pause);
+	}
 	/* NAPI, which wakes queues, does not run any more. */
 	netif_tx_disable(netdev);
 	longshore_hw_reset(nic);
@@ -252,7 +264,8 @@ void longshore_reset_task(struct work_struct *work)
 	if (netif_running(nic->netdev) && netif_device_present(nic->netdev)) {
 		nic->resets++;
 		longshore_stop(nic->netdev);
-		error = longshore_open(nic->netdev);
+		/* Without a NIC it is set up when one comes, which is told by an interrupt. */
+		error = longshore_hw_link(nic) ? longshore_open(nic->netdev) : 0;
 		if (error)
 			netdev_err(nic->netdev, "no function after a reset: %d\n", error);
 	}
@@ -309,40 +322,6 @@ static void longshore_timeout(struct net_device *netdev, unsigned int txq)
 	longshore_reset(nic);
 }
 
-static void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats)
-{
-	struct longshore_nic *nic = netdev_priv(netdev);
-	u32 index;
-
-	for (index = 0; index < nic->limits.queues; index++) {
-		struct longshore_tx_stats *tx = &nic->queues[index].tx_stats;
-		struct longshore_rx_stats *rx = &nic->queues[index].rx_stats;
-		u64 packets, bytes, dropped, refused;
-		unsigned int start;
-
-		do {
-			start = u64_stats_fetch_begin(&tx->sync);
-			packets = u64_stats_read(&tx->packets);
-			bytes = u64_stats_read(&tx->bytes);
-			dropped = u64_stats_read(&tx->dropped);
-		} while (u64_stats_fetch_retry(&tx->sync, start));
-		stats->tx_packets += packets;
-		stats->tx_bytes += bytes;
-		stats->tx_dropped += dropped;
-		do {
-			start = u64_stats_fetch_begin(&rx->sync);
-			packets = u64_stats_read(&rx->packets);
-			bytes = u64_stats_read(&rx->bytes);
-			dropped = u64_stats_read(&rx->no_memory);
-			refused = u64_stats_read(&rx->refused);
-		} while (u64_stats_fetch_retry(&rx->sync, start));
-		stats->rx_packets += packets;
-		stats->rx_bytes += bytes;
-		stats->rx_dropped += dropped;
-		stats->tx_errors += refused;
-	}
-}
-
 static void longshore_new_mtu(struct longshore_nic *nic, void *data)
 {
 	WRITE_ONCE(nic->netdev->mtu, *(int *)data);
@@ -353,6 +332,19 @@ static int longshore_change_mtu(struct net_device *netdev, int mtu)
 	return longshore_restart(netdev_priv(netdev), longshore_new_mtu, &mtu);
 }
 
+static void longshore_new_features(struct longshore_nic *nic, void *data)
+{
+	nic->netdev->features = *(netdev_features_t *)data;
+}
+
+/* Whether the device merges packets is agreed when its function is set up. */
+static int longshore_set_features(struct net_device *netdev, netdev_features_t features)
+{
+	if (!((netdev->features ^ features) & NETIF_F_LRO))
+		return 0;
+	return longshore_restart(netdev_priv(netdev), longshore_new_features, &features);
+}
+
 static const struct net_device_ops longshore_netdev_ops = {
 	.ndo_open		= longshore_open,
 	.ndo_stop		= longshore_stop,
@@ -361,6 +353,7 @@ static const struct net_device_ops longshore_netdev_ops = {
 	.ndo_get_stats64	= longshore_get_stats64,
 	.ndo_tx_timeout		= longshore_timeout,
 	.ndo_change_mtu		= longshore_change_mtu,
+	.ndo_set_features	= longshore_set_features,
 	.ndo_validate_addr	= eth_validate_addr,
 };
 
@@ -377,5 +370,7 @@ void longshore_init_netdev(struct longshore_nic *nic)
 	eth_hw_addr_set(netdev, nic->limits.mac);
 	netdev->hw_features = NETIF_F_SG | NETIF_F_IP_CSUM | NETIF_F_IPV6_CSUM | NETIF_F_TSO |
 			      NETIF_F_TSO6 | NETIF_F_TSO_ECN | NETIF_F_RXCSUM | NETIF_F_RXHASH;
+	if (nic->limits.features & LONGSHORE_FEATURE_MERGING)
+		netdev->hw_features |= NETIF_F_LRO;
 	netdev->features = netdev->hw_features | NETIF_F_HIGHDMA;
 }

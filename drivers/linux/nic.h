@@ -4,6 +4,7 @@
 #define LONGSHORE_NIC_H
 
 #include <linux/hashtable.h>
+#include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
@@ -166,6 +167,7 @@ struct longshore_rx_stats {
 	u64_stats_t refused;
 	u64_stats_t tls_decrypted_packets;
 	u64_stats_t tls_decrypted_bytes;
+	u64_stats_t tls_resync_req_start;
 	u64_stats_t tls_resync_req_pkt;
 	struct u64_stats_sync sync;
 };
@@ -188,6 +190,9 @@ struct longshore_queue {
 	DECLARE_HASHTABLE(given, 10);
 	struct longshore_rx_stats rx_stats;
 
+	/* Until when the device does not interrupt. */
+	struct hrtimer pause;
+
 	char name[IFNAMSIZ + 12];
 };
 
@@ -203,6 +208,7 @@ struct longshore_queue {
  * @queue_count: how many of them are in use
  * @send_entries: slots of each send ring
  * @recv_entries: slots of each receive ring and of each ring of small buffers
+ * @rx_usecs: how long a queue waits after it has polled something, until it is interrupted again
  * @block: the rings of all queues
  * @block_dma: where the device finds them
  * @block_bytes: their size
@@ -227,6 +233,7 @@ struct longshore_nic {
 	u32 queue_count;
 	u32 send_entries;
 	u32 recv_entries;
+	u32 rx_usecs;
 
 	void *block;
 	dma_addr_t block_dma;
@@ -327,15 +334,20 @@ netdev_features_t longshore_features_check(struct sk_buff *skb, struct net_devic
 int longshore_rx_open(struct longshore_queue *queue);
 void longshore_rx_close(struct longshore_queue *queue);
 int longshore_poll(struct napi_struct *napi, int budget);
+void longshore_init_pause(struct longshore_queue *queue);
 
 /* tls.c */
 struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff *skb, u32 *id);
 void longshore_tls_refused(struct longshore_nic *nic, u32 id);
-void longshore_tls_resync(struct longshore_queue *queue,
-			  const struct longshore_resync_request *request);
 void longshore_tls_init(struct longshore_nic *nic);
 
+/* tls_rx.c */
+void longshore_tls_received(struct longshore_queue *queue, u32 id, u32 seq, bool decrypted);
+void longshore_tls_resync(struct longshore_queue *queue,
+			  const struct longshore_resync_request *request);
+
 /* ethtool.c */
+void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats);
 extern const struct ethtool_ops longshore_ethtool_ops;
 
 #endif

@@ -168,14 +168,20 @@ static void longshore_count_packet(struct longshore_queue *queue,
 	u64_stats_update_end(&stats->sync);
 }
 
-/* The payload is plaintext, whose records have been checked as far as they have come. */
+/* Payload that the device has replaced is plaintext, checked as far as its records have come. */
 static void longshore_mark_decrypted(struct longshore_queue *queue, struct sk_buff *skb,
 				     const struct longshore_packet *packet)
 {
 #ifdef CONFIG_TLS_DEVICE
 	struct longshore_rx_stats *stats = &queue->rx_stats;
+	bool decrypted = packet->flags & LONGSHORE_PACKET_REPLACED;
+	__sum16 check;
 
-	if (!(packet->flags & LONGSHORE_PACKET_REPLACED))
+	if (packet->context == LONGSHORE_NO_CONTEXT)
+		return;
+	if (packet->payload_len && longshore_find_tcp(skb, &check))
+		longshore_tls_received(queue, packet->context, ntohl(tcp_hdr(skb)->seq), decrypted);
+	if (!decrypted)
 		return;
 	skb->decrypted = 1;
 	u64_stats_update_begin(&stats->sync);
@@ -259,13 +265,41 @@ static bool longshore_sleep(struct longshore_queue *queue)
 	return true;
 }
 
+static enum hrtimer_restart longshore_pause_over(struct hrtimer *timer)
+{
+	napi_schedule(&container_of(timer, struct longshore_queue, pause)->napi);
+	return HRTIMER_NORESTART;
+}
+
+void longshore_init_pause(struct longshore_queue *queue)
+{
+#ifdef LONGSHORE_HRTIMER_SETUP
+	hrtimer_setup(&queue->pause, longshore_pause_over, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+#else
+	hrtimer_init(&queue->pause, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	queue->pause.function = longshore_pause_over;
+#endif
+}
+
+/* Has NAPI run again after a pause, if there was something to do, or when the device interrupts. */
+static void longshore_wait(struct longshore_queue *queue, bool worked)
+{
+	u32 usecs = READ_ONCE(queue->nic->rx_usecs);
+
+	if (worked && usecs)
+		hrtimer_start(&queue->pause, ns_to_ktime(usecs * NSEC_PER_USEC),
+			      HRTIMER_MODE_REL);
+	else if (longshore_sleep(queue))
+		napi_schedule(&queue->napi);
+}
+
 int longshore_poll(struct napi_struct *napi, int budget)
 {
 	struct longshore_queue *queue = container_of(napi, struct longshore_queue, napi);
 	struct longshore_ring *ring = &queue->receive;
+	u64 sent, tail, done = queue->tx_done;
 	bool enough;
 	int packets = 0;
-	u64 sent, tail;
 
 	/* What the device has to say of a descriptor came before it had done with it. */
 	sent = longshore_index(&queue->send, LONGSHORE_RING_HEAD);
@@ -284,8 +318,8 @@ int longshore_poll(struct napi_struct *napi, int budget)
 
 	if (ring->ours != tail || packets == budget || unlikely(!enough))
 		return budget;
-	if (napi_complete_done(napi, packets) && longshore_sleep(queue))
-		napi_schedule(napi);
+	if (napi_complete_done(napi, packets))
+		longshore_wait(queue, packets || queue->tx_done != done);
 	return packets;
 }
 

@@ -130,6 +130,10 @@ static int longshore_tls_add(struct net_device *netdev, struct sock *sk,
 	}
 	atomic64_inc(receive ? &nic->tls_rx_contexts : &nic->tls_tx_contexts);
 	longshore_tls_state(tls_get_ctx(sk), direction)->tls = tls;
+	if (receive) {
+		tls_offload_ctx_rx(tls_get_ctx(sk))->resync_async = &tls->async;
+		tls_offload_rx_resync_set_type(sk, TLS_OFFLOAD_SYNC_TYPE_DRIVER_REQ_ASYNC);
+	}
 	return 0;
 
 free:
@@ -156,48 +160,6 @@ static void longshore_tls_del(struct net_device *netdev, struct tls_context *con
 		longshore_command(nic, &destroy, sizeof(destroy), &epoch);
 	xa_erase(&nic->tls, tls->id);
 	kfree_rcu(tls, rcu);
-}
-
-/* The device thinks that a record begins at a position: the kernel tells when it has come there. */
-void longshore_tls_resync(struct longshore_queue *queue,
-			  const struct longshore_resync_request *request)
-{
-	struct longshore_tls *tls;
-
-	longshore_count(&queue->rx_stats.sync, &queue->rx_stats.tls_resync_req_pkt);
-	rcu_read_lock();
-	tls = xa_load(&queue->nic->tls, request->context);
-	if (tls) {
-		spin_lock(&tls->lock);
-		/* The kernel compares with the position of the header's last byte. */
-		if (tls->sk)
-			tls_offload_rx_resync_request(tls->sk, htonl(request->tcpsn +
-								     TLS_HEADER_SIZE - 1));
-		spin_unlock(&tls->lock);
-	}
-	rcu_read_unlock();
-}
-
-/* A record begins where the device has asked; the kernel knows its number. */
-static int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8 *number,
-				enum tls_offload_ctx_dir direction)
-{
-	struct longshore_nic *nic = netdev_priv(netdev);
-	struct longshore_tls *tls = longshore_tls_state(tls_get_ctx(sk), direction)->tls;
-	struct longshore_resync_response response = {
-		.head.opcode = LONGSHORE_OPCODE_RESYNC_RESPONSE,
-		.head.flags = LONGSHORE_RESYNC_RESPONSE_CONFIRMED,
-		.context = tls->id,
-		.tcpsn = seq - (TLS_HEADER_SIZE - 1),
-		.index = get_unaligned_be64(number),
-	};
-
-	if (direction != TLS_OFFLOAD_CTX_DIR_RX)
-		return -EOPNOTSUPP;
-	if (tls->epoch != READ_ONCE(nic->epoch))
-		return 0;
-	atomic64_inc(&nic->tls_resync_res_ok);
-	return longshore_post(nic, &response, sizeof(response));
 }
 
 static const struct tlsdev_ops longshore_tlsdev_ops = {

@@ -6,14 +6,24 @@
 #include <linux/spinlock.h>
 #include <net/tls.h>
 
+/* What the kernel does for a device that has lost the records of a connection. */
+enum longshore_tls_stage {
+	LONGSHORE_TLS_IDLE,	/* Nothing. */
+	LONGSHORE_TLS_NOTES,	/* It notes where headers are. */
+	LONGSHORE_TLS_ASKS,	/* It is asked about one. */
+};
+
 /**
  * struct longshore_tls - one direction of a connection, whose records the device transforms
  * @id: the device's context
  * @epoch: the function's, when the context was made: it is gone if that is another now
  * @next: transmit: the sequence number that the context is at, as far as the driver knows
  * @lost: transmit: the device has refused something of the context
- * @lock: receive: of @sk
+ * @lock: receive: of what follows
  * @sk: receive: the socket, as long as there is one
+ * @stage: receive: what the kernel does to find a record again
+ * @position: receive: from where on it notes headers, or which one it is asked about
+ * @async: receive: the kernel's part of that
  * @rcu: for readers that look it up by its id
  */
 struct longshore_tls {
@@ -21,8 +31,11 @@ struct longshore_tls {
 	u32 epoch;
 	u32 next;
 	bool lost;
-	spinlock_t lock; /* of @sk */
+	spinlock_t lock; /* of what follows */
 	struct sock *sk;
+	enum longshore_tls_stage stage;
+	u32 position;
+	struct tls_offload_resync_async async;
 	struct rcu_head rcu;
 };
 
@@ -30,6 +43,9 @@ struct longshore_tls {
 struct longshore_tls_state {
 	struct longshore_tls *tls;
 };
+
+int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8 *number,
+			 enum tls_offload_ctx_dir direction);
 
 static inline struct longshore_tls_state *
 longshore_tls_state(struct tls_context *context, enum tls_offload_ctx_dir direction)

@@ -19,6 +19,11 @@ start_peer() {
     start peer.log nsenter --net="/proc/$other/ns/net" python3 "$here/peer.py" "$peer4" "$scratch/root/down" "$scratch/up"
 }
 
+# start_tls_peer BYTES: there, for TLS with the leaf certificate; it sends so many.
+start_tls_peer() {
+    start peer.log nsenter --net="/proc/$other/ns/net" python3 "$here/tls_peer.py" "$peer4" "$scratch/leaf.pem" "$scratch/leaf.key" "$1"
+}
+
 # boot SECONDS OPTION… -- [COMMAND…]: runs $scratch/script in a guest with that NIC, by the command if there is one.
 boot() {
     local seconds=$1

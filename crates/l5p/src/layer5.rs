@@ -206,6 +206,11 @@ pub trait Layer5 {
     /// Length of the shortest header, from which the length of any is known.
     const MIN_HEADER_LEN: usize = Self::HEADER_LEN;
 
+    /// The check of a message holds under no other number than its own: one that holds tells which message it is.
+    fn check_tells_number(&self) -> bool {
+        false
+    }
+
     /// Bytes of the header that begins with these [`MIN_HEADER_LEN`](Self::MIN_HEADER_LEN) bytes: at most
     /// [`HEADER_LEN`](Self::HEADER_LEN). They may be those of no header.
     fn header_len(&self, _beginning: &[u8]) -> usize {

@@ -168,6 +168,11 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         self.index
     }
 
+    /// The next message that begins has the number behind its own.
+    pub fn skip_number(&mut self) {
+        self.index = self.index.saturating_add(1);
+    }
+
     /// Offset of the next byte in its message; 0 at a message boundary.
     pub fn offset(&self) -> u32 {
         self.offset

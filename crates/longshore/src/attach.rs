@@ -249,7 +249,9 @@ impl Attached {
             Request::Restore { peer } => Answer::Restored(self.restore(peer)),
             Request::Drain { .. } => Answer::Error("this is not a load balancer".to_owned()),
             Request::Reload => Answer::Error("there is nothing to read again".to_owned()),
-            Request::Attach => Answer::Error("this is not `longshore nic`".to_owned()),
+            Request::Attach | Request::Fault { .. } => {
+                Answer::Error("this is not `longshore nic`".to_owned())
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 
+use crate::control::fault::FaultOptions;
 use crate::control::options::{Reload, Restore, Ss, Stat, Stop};
 use crate::{
     bench, config, control, demo, get, guest, interfaces, iscsi, lb, manual, metrics, nbd,
@@ -84,6 +85,9 @@ pub enum Command {
     /// Have a running server or load balancer read its certificates and its configuration file again
     #[command(after_help = "Example:\n  sudo longshore reload /run/longshore.sock")]
     Reload(Reload),
+    /// Have a function of a running NIC fail, for tests of drivers
+    #[command(after_help = control::fault::EXAMPLES)]
+    Fault(FaultOptions),
     /// Stop a running service by its control socket
     #[command(after_help = "Example:\n  sudo longshore stop /run/longshore.sock")]
     Stop(Stop),

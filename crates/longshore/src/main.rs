@@ -101,6 +101,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Top(options) => top::run(options)?,
         Command::Restore(options) => control::restore(options)?,
         Command::Reload(options) => control::reload(options)?,
+        Command::Fault(options) => control::fault::fault(options)?,
         Command::Stop(options) => control::stop(options)?,
         Command::Up(options) => interfaces::up(options)?,
         Command::Down(options) => interfaces::down(options)?,

@@ -77,6 +77,10 @@ counters! {
     rx_malformed_option,
     /// Frames dropped for a wrong version or value in a header.
     rx_malformed_value,
+    /// Frames dropped on purpose, by `longshore fault`.
+    rx_fault_dropped,
+    /// Contexts refused on purpose, by `longshore fault`.
+    contexts_fault_refused,
     /// Frames received with correct checksums.
     rx_csum_ok,
     /// Frames dropped for a wrong checksum.

@@ -21,17 +21,20 @@ impl Features {
     pub const SPLICES: Features = Features(1 << 4);
     /// Connections that the device runs.
     pub const TOE: Features = Features(1 << 5);
+    /// Received segments of a flow are merged into one packet (LRO).
+    pub const MERGING: Features = Features(1 << 6);
     /// All that there are.
-    pub const ALL: Features = Features((1 << 6) - 1);
+    pub const ALL: Features = Features((1 << 7) - 1);
 
     /// Each with its name.
-    pub const NAMES: [(&str, Features); 6] = [
+    pub const NAMES: [(&str, Features); 7] = [
         ("contexts", Features::CONTEXTS),
         ("resources", Features::RESOURCES),
         ("listeners", Features::LISTENERS),
         ("teardowns", Features::TEARDOWNS),
         ("splices", Features::SPLICES),
         ("toe", Features::TOE),
+        ("merging", Features::MERGING),
     ];
 
     /// Those of these bits, known here or not.

@@ -7,6 +7,7 @@ use wire::SeqNum;
 
 use crate::buffers::Buffers;
 use crate::counters::Counters;
+use crate::faults::Faults;
 use crate::lro::Sessions;
 use crate::resources::{Maker, Resources};
 use crate::ring::{
@@ -35,6 +36,8 @@ pub(crate) struct Function {
     pub(crate) own: OwnSegments,
     /// The host is woken also when slots of a send or command ring become free.
     pub(crate) tells_sent: bool,
+    /// Faults that are made on purpose.
+    pub(crate) faults: Faults,
     /// How often it was reset.
     epoch: u32,
     pub(crate) counters: Counters,
@@ -98,6 +101,7 @@ impl Function {
             nic_packets: RxQueue::new(0),
             own: OwnSegments::default(),
             tells_sent: device.tells_sent,
+            faults: Faults::default(),
             epoch: 0,
             counters: Counters::default(),
         }
@@ -124,6 +128,7 @@ impl Function {
     pub(crate) fn reset(&mut self) {
         self.resources.clear();
         self.own.reset();
+        self.faults.reset();
         self.epoch = self.epoch.wrapping_add(1);
         for queue in &mut self.queues {
             queue.transmit.reset();

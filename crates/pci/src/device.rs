@@ -22,9 +22,15 @@ const MOST_BYTES: usize = 4096;
 /// The refusal of sizes and quotas, which are not even numbers for the NIC here.
 const BAD_SIZES: u8 = 4;
 
+/// Most parts of memory that are kept for the NIC's next process: no more than a NIC takes.
+const MOST_MEMORY: usize = 64;
+
 /// The device of one VMM. When it is dropped, the NIC's function goes.
+#[derive(Debug)]
 pub(crate) struct Device {
     line: Line,
+    /// What the VMM has mapped, for the NIC's next process.
+    memory: Vec<(Memory, File)>,
     config: ConfigSpace,
     registers: Registers,
     /// BAR 2. What is written there is the VMM's concern, which has given eventfds for vectors.
@@ -42,12 +48,11 @@ impl Device {
     /// # Errors
     /// When the NIC has gone.
     pub(crate) fn new(line: Line) -> Result<Device, Gone> {
-        let (mac, mtu) = line.address()?;
-        let identity = line.identity()?;
-        let registers = Registers::new(Given { identity, mac, mtu });
+        let registers = Registers::new(offered(&line)?);
         let vectors = registers.queues() + 1;
         Ok(Device {
             line,
+            memory: Vec::new(),
             config: ConfigSpace::new(vectors),
             registers,
             table: vec![0; VECTORS_BYTES as usize],
@@ -75,19 +80,51 @@ impl Device {
         self.check(done);
     }
 
+    /// Goes on with the NIC's next process, at the other end of this line. The driver hears that its function has gone, and that there is a NIC.
+    pub(crate) fn go_on_with(&mut self, line: Line) {
+        self.check(Err(Gone));
+        self.bells = None;
+        match self.take_up(line) {
+            Ok(true) => self.set_link(true),
+            Ok(false) => tracing::warn!("a guest's NIC has come back with other limits"),
+            Err(gone) => tracing::debug!("not gone on with: {gone}"),
+        }
+    }
+
+    /// Has another process of the NIC map the machine's memory. False when it offers something else than the driver knows.
+    fn take_up(&mut self, line: Line) -> Result<bool, Gone> {
+        if !self.registers.offer(&offered(&line)?) {
+            return Ok(false);
+        }
+        for (memory, file) in &self.memory {
+            if let Err(refusal) = line.map(*memory, file.as_fd())? {
+                warn_of(memory, refusal);
+            }
+        }
+        self.line = line;
+        Ok(true)
+    }
+
     /// Takes note of a NIC that has gone: the function is not there any more.
     fn check(&mut self, done: Result<(), Gone>) {
         if done.is_err() {
             self.line.close();
             self.function = None;
-            self.registers.cut();
             self.fail();
+            self.set_link(false);
         }
     }
 
     /// Tells the driver, if there was a function.
     fn fail(&mut self) {
         if self.registers.failed() {
+            self.vectors.fire(self.registers.queues());
+        }
+    }
+
+    /// Tells the driver, if it is news.
+    fn set_link(&mut self, has_link: bool) {
+        if self.registers.set_link(has_link) {
             self.vectors.fire(self.registers.queues());
         }
     }
@@ -231,8 +268,10 @@ impl ServerBackend for Device {
             writable: flags.contains(DmaMapFlags::WRITE),
         };
         let mapped = self.line.map(memory, file.as_fd());
-        if let Ok(Err(refusal)) = mapped {
-            tracing::warn!("a guest's memory at {address:#x} is out of the NIC's reach: {refusal}");
+        match mapped {
+            Ok(Err(refusal)) => warn_of(&memory, refusal),
+            _ if self.memory.len() < MOST_MEMORY => self.memory.push((memory, file)),
+            _ => {}
         }
         self.check(mapped.map(|_| ()));
         Ok(())
@@ -248,6 +287,9 @@ impl ServerBackend for Device {
             self.fail();
             self.check(done);
         }
+        let end = address.saturating_add(len);
+        let stays = |it: &Memory| it.address >= end || it.address.saturating_add(it.len) <= address;
+        self.memory.retain(|(memory, _)| stays(memory));
         let done = self.line.unmap(address, len);
         self.check(done);
         Ok(())
@@ -290,6 +332,18 @@ impl Drop for Device {
         let done = self.detach();
         self.check(done);
     }
+}
+
+/// What the NIC at the other end of the line has for a function.
+fn offered(line: &Line) -> Result<Given, Gone> {
+    let (mac, mtu) = line.address()?;
+    let identity = line.identity()?;
+    Ok(Given { identity, mac, mtu })
+}
+
+fn warn_of(memory: &Memory, refusal: rings::Refusal) {
+    let address = memory.address;
+    tracing::warn!("a guest's memory at {address:#x} is out of the NIC's reach: {refusal}");
 }
 
 fn check_access(offset: u64, data: &[u8]) -> io::Result<()> {

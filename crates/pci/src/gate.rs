@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rings::guest::Line;
@@ -13,6 +13,7 @@ use vfio_user::Server;
 
 use crate::device::Device;
 use crate::regions::{interrupts, regions};
+use crate::shared::Shared;
 
 /// How long the next VMM waits when one could not be served.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -23,6 +24,14 @@ const STACK: usize = 512 << 10;
 #[derive(Debug)]
 pub struct Gate {
     listener: Arc<OwnedFd>,
+    nic: Arc<Mutex<ToNic>>,
+}
+
+/// The channel to the NIC's process, and the device that has a line by it.
+#[derive(Debug)]
+struct ToNic {
+    channel: OwnedFd,
+    device: Option<Shared>,
 }
 
 impl Gate {
@@ -32,13 +41,32 @@ impl Gate {
     /// # Errors
     /// When the system refuses.
     pub fn start(listener: OwnedFd, channel: OwnedFd) -> io::Result<Gate> {
-        let listener = Arc::new(listener);
-        let theirs = Arc::clone(&listener);
+        let (listener, device) = (Arc::new(listener), None);
+        let nic = Arc::new(Mutex::new(ToNic { channel, device }));
+        let (theirs, its) = (Arc::clone(&listener), Arc::clone(&nic));
         let thread = std::thread::Builder::new().name("pci".to_owned());
         let thread = thread.stack_size(STACK);
-        thread.spawn(move || listen(&theirs, &channel))?;
-        Ok(Gate { listener })
+        thread.spawn(move || listen(&theirs, &its))?;
+        Ok(Gate { listener, nic })
     }
+
+    /// Goes on with the NIC's next process, at the other end of this channel. A VMM that is there stays: its driver is told that the function has gone
+    /// and that there is a NIC, and sets it up anew.
+    pub fn connect(&self, channel: OwnedFd) {
+        let mut nic = lock(&self.nic);
+        nic.channel = channel;
+        let Some(device) = &nic.device else {
+            return;
+        };
+        match Line::open(nic.channel.as_fd()) {
+            Ok(line) => device.lock().go_on_with(line),
+            Err(error) => tracing::warn!("a guest has no line to its NIC: {error}"),
+        }
+    }
+}
+
+fn lock(nic: &Mutex<ToNic>) -> MutexGuard<'_, ToNic> {
+    nic.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Gate {
@@ -48,7 +76,7 @@ impl Drop for Gate {
     }
 }
 
-fn listen(listener: &OwnedFd, channel: &OwnedFd) {
+fn listen(listener: &OwnedFd, nic: &Mutex<ToNic>) {
     loop {
         let mut fds = [PollFd::new(listener, PollFlags::IN)];
         let _ = poll(&mut fds, None);
@@ -56,7 +84,10 @@ fn listen(listener: &OwnedFd, channel: &OwnedFd) {
             return;
         }
         // The library panics at some messages that no VMM sends: then this one's connection is closed.
-        match catch_unwind(AssertUnwindSafe(|| serve(listener, channel))) {
+        let served = catch_unwind(AssertUnwindSafe(|| serve(listener, nic)));
+        // The NIC's function goes with it.
+        drop(lock(nic).device.take());
+        match served {
             Ok(Ok(())) => {}
             Ok(Err(why)) => {
                 tracing::debug!("a VMM's connection is closed: {why}");
@@ -71,10 +102,14 @@ fn listen(listener: &OwnedFd, channel: &OwnedFd) {
 }
 
 /// Serves one VMM to its end.
-fn serve(listener: &OwnedFd, channel: &OwnedFd) -> Result<(), Box<dyn std::error::Error>> {
-    let line = Line::open(channel.as_fd())?;
-    let mut device = Device::new(line)?;
-    let vectors = device.vectors();
+fn serve(listener: &OwnedFd, nic: &Mutex<ToNic>) -> Result<(), Box<dyn std::error::Error>> {
+    let mut device = {
+        let mut nic = lock(nic);
+        let line = Line::open(nic.channel.as_fd())?;
+        let device = Shared::new(Device::new(line)?);
+        nic.device.insert(device).clone()
+    };
+    let vectors = device.lock().vectors();
     let server = Server::from_owned_fd(listener.try_clone()?, true, interrupts(vectors), regions());
     tracing::debug!("a VMM has come");
     server.run(&mut device)?;

@@ -10,6 +10,7 @@
 //!   writes DOORBELL ──────────▶ ─────────────────── an eventfd ───────────────────▶ looks at the rings
 //!   MSI-X's eventfd ◀────────── a thread ◀───────── a socket for each queue ─────── rings
 //!   closes the socket ────────▶ ─────────────────── the line's end ───────────────▶ removes the function
+//!                               goes on with another line, and maps the memory there ◀── the NIC's next process
 //! ```
 //!
 //! The parts: [`ConfigSpace`] and [`Registers`] are bits only, and say what is to be done; the device does it.
@@ -23,6 +24,7 @@ mod gate;
 mod interrupts;
 mod regions;
 mod registers;
+mod shared;
 #[cfg(test)]
 mod tests;
 

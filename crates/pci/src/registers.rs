@@ -49,6 +49,7 @@ const LINK: u32 = 2;
 const FAILED: u32 = 4;
 const REFUSAL_SHIFT: u32 = 8;
 /// Bits of EVENTS.
+const EVENT_LINK: u32 = 1;
 const EVENT_FAILED: u32 = 2;
 
 /// Sizes and quotas, as words 2 to 15 of a `SetUp`.
@@ -72,7 +73,7 @@ pub enum Action {
 }
 
 /// What the NIC has said.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     /// What it offers, as words.
     pub identity: Vec<u64>,
@@ -295,9 +296,18 @@ impl Registers {
         was_ready
     }
 
-    /// The NIC has gone.
-    pub fn cut(&mut self) {
-        self.has_link = false;
+    /// Whether this is what the NIC offers, still or again.
+    pub fn offer(&self, given: &Given) -> bool {
+        self.given == *given
+    }
+
+    /// There is a NIC, or it has gone. True if that is new: then there is an event.
+    pub fn set_link(&mut self, has_link: bool) -> bool {
+        let is_new = std::mem::replace(&mut self.has_link, has_link) != has_link;
+        if is_new {
+            self.state.events |= EVENT_LINK;
+        }
+        is_new
     }
 
     /// All that was written has its initial values.

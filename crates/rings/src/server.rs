@@ -110,6 +110,11 @@ impl Server {
         self
     }
 
+    /// Whether its hosts are virtual machines.
+    pub fn is_for_guests(&self) -> bool {
+        self.has_guests
+    }
+
     /// Takes hosts from a gate, by the other end of its [channel](Gate::channel), and from no gate before it. The threads that it starts have the
     /// privileges that the caller has now.
     ///

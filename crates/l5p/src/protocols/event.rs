@@ -87,6 +87,8 @@ events! {
         RxLeaps,
         /// Searches that the missing header ended by coming late.
         RxLateHeaders,
+        /// Searches that ended with a header whose number was counted, for a check to confirm.
+        RxCountedHeaders,
         /// Notes of an engine's that were given to the host with packets.
         RxNotes,
         /// Bytes that an engine has made for buffers of the host's, and that were written there.

@@ -104,6 +104,11 @@ impl Engine {
 impl Layer5 for Engine {
     type Header = [u8; HEADER_LEN];
 
+    /// The number is in the additional data (RFC 5246 §6.2.3.3) or in the nonce (RFC 8446 §5.3).
+    fn check_tells_number(&self) -> bool {
+        true
+    }
+
     fn judge(&self, bytes: &[u8]) -> Judgement {
         self.framing.judge(bytes)
     }

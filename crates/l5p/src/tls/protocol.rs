@@ -72,4 +72,5 @@ const COUNTERS: &[CounterName] = counter_names! {
     RxStaleAnswers: "rx_tls_resync_res_skip", "Answers of the host that came too late to matter.";
     RxLeaps: "rx_tls_resumed", "Gaps inside a record after which decryption resumed without asking the host.";
     RxLateHeaders: "rx_tls_resumed_late_header", "Searches ended without the host because the missing record header arrived.";
+    RxCountedHeaders: "rx_tls_resumed_counted", "Searches ended by counting missing records of one length; a tag confirms the count.";
 };

@@ -2,7 +2,8 @@
 //!
 //! A Unix stream socket that takes one request per line and answers each with one line, both JSON:
 //! `{"command":"stat"}`, `{"command":"sockets"}`, `{"command":"restore","peer":null}`, `{"command":"reload"}`, and of a
-//! load balancer `{"command":"drain","pool":"app","backend":"10.9.0.1:8081","drains":true}`.
+//! load balancer `{"command":"drain","pool":"app","backend":"10.9.0.1:8081","drains":true}`; of a NIC
+//! `{"command":"fault","host":"/run/guest.sock","fault":{"drop":{"frames":20}}}`.
 
 mod client;
 mod commands;
@@ -17,6 +18,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
+pub mod fault;
 pub mod options;
 pub mod print;
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use host::{Holder, OffloadState, SocketInfo};
 use serde::{Deserialize, Serialize};
 
+use super::fault::FaultKind;
+
 /// A question, one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
@@ -30,6 +32,13 @@ pub enum Request {
     },
     /// Files are to be read again.
     Reload,
+    /// A function of a NIC is to fail.
+    Fault {
+        /// Whose: its socket or TAP interface.
+        host: String,
+        /// How.
+        fault: FaultKind,
+    },
     /// The connection is to be an attachment of a library's (`attachment::ATTACH_LINE`). Anybody may ask for that.
     Attach,
 }
@@ -51,7 +60,7 @@ pub enum Answer {
         /// As the command line has them.
         restart: Vec<String>,
     },
-    /// To [`Request::Drain`]: it is done.
+    /// To [`Request::Drain`] and [`Request::Fault`]: it is done.
     Done,
     /// To a line that is no request, or one that can't be granted.
     Error(String),

@@ -14,12 +14,19 @@ use wire::SeqNum;
 
 use super::channel::{self, Header, Kind, MOST_BYTES, Message};
 use super::hosts::Host;
-use crate::control::CounterGroup;
 
 /// Messages that are done before frames are moved again.
 const MOST_MESSAGES: usize = 8;
 /// Connections that a control process may have.
 const MOST_TENANTS: usize = 4096;
+
+/// What the control process asks that does not concern libraries.
+pub enum Question<'a> {
+    /// The counters, as JSON.
+    Counters,
+    /// That a function fail, as this request says; the answer is why not.
+    Fault(&'a [u8]),
+}
 
 /// The libraries that the control process has connections with.
 #[derive(Debug)]
@@ -65,15 +72,16 @@ impl Attachments {
         self.channel.as_ref().map(AsFd::as_fd)
     }
 
-    /// Does what is asked for. A control process that makes no sense, or does not read, is let go of: libraries come back with the next one.
+    /// Does what is asked for; `tell` answers what does not concern libraries. A control process that makes no sense, or does not read, is let go of:
+    /// libraries come back with the next one.
     pub fn poll(
         &mut self,
         now: Instant,
         hosts: &mut [Host],
-        counters: impl Fn(&[Host]) -> Vec<CounterGroup>,
+        mut tell: impl FnMut(&Question<'_>, &[Host]) -> Vec<u8>,
     ) {
         for _ in 0..MOST_MESSAGES {
-            match self.serve(now, hosts, &counters) {
+            match self.serve(now, hosts, &mut tell) {
                 Ok(()) => {}
                 Err(Errno::AGAIN) => break,
                 Err(error) => {
@@ -97,7 +105,7 @@ impl Attachments {
         &mut self,
         now: Instant,
         hosts: &mut [Host],
-        counters: impl Fn(&[Host]) -> Vec<CounterGroup>,
+        mut tell: impl FnMut(&Question<'_>, &[Host]) -> Vec<u8>,
     ) -> Result<(), Errno> {
         let Attachments {
             registry,
@@ -120,10 +128,11 @@ impl Attachments {
             })
         };
         match header.kind {
-            Kind::Stat => {
-                let groups = serde_json::to_vec(&counters(hosts));
-                reply(Kind::Counters, &groups.map_err(|_| Errno::IO)?)
-            }
+            Kind::Stat => reply(Kind::Counters, &tell(&Question::Counters, hosts)),
+            Kind::Fault => reply(
+                Kind::Failed,
+                &tell(&Question::Fault(message.payload), hosts),
+            ),
             Kind::Closed => {
                 tenants.remove(&header.connection);
                 Ok(())
@@ -137,7 +146,7 @@ impl Attachments {
                 let answer = answer(registry, tenant, message, now, hosts)?;
                 reply(Kind::Answer, &answer.to_bytes())
             }
-            Kind::Counters | Kind::Answer => Err(Errno::BADMSG),
+            Kind::Counters | Kind::Answer | Kind::Failed => Err(Errno::BADMSG),
         }
     }
 }

@@ -6,6 +6,8 @@
 //!        ◀────────────────────────────────────────────────────── Counters: JSON
 //!   Request: what a library asks, and what its socket shows ───▶  (along with it a memfd, if it names memory)
 //!        ◀────────────────────────────────────────────────────── Answer
+//!   Fault: JSON ───────────────────────────────────────────────▶
+//!        ◀────────────────────────────────────────────────────── Failed: why not, or nothing
 //!   Closed ────────────────────────────────────────────────────▶  the library's slabs go
 //! ```
 
@@ -34,15 +36,21 @@ pub enum Kind {
     Answer,
     /// The connection has ended.
     Closed,
+    /// Have a function fail, as the request on the control socket says.
+    Fault,
+    /// Why not; nothing if it is done.
+    Failed,
 }
 
 impl Kind {
-    const ALL: [Kind; 5] = [
+    const ALL: [Kind; 7] = [
         Kind::Stat,
         Kind::Counters,
         Kind::Request,
         Kind::Answer,
         Kind::Closed,
+        Kind::Fault,
+        Kind::Failed,
     ];
 }
 

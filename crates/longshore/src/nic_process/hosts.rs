@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use attachment::Errno;
 use linux::{Config, KernelSockets, LinuxFunction, SocketAt, Sockets, StateConfig};
-use nic::Nic;
+use nic::{FunctionId, Nic};
 use port::Port;
 use port::tap::{Tap, TapConfig};
 use wire::FlowKey;
@@ -28,6 +28,7 @@ pub struct Host {
     tap: Tap,
     /// The interface's index; 0 if Linux can't be asked about its sockets.
     interface: u32,
+    id: FunctionId,
     function: LinuxFunction,
     /// The last frame of a batch was the last one there was.
     drained: bool,
@@ -62,7 +63,8 @@ impl Host {
             .address()
             .context("can't read the interface's MAC address")?;
         let (host, device) = nic::ring::function(config.function(MacAddr(address)));
-        nic.attach(device)
+        let id = nic
+            .attach(device)
             .with_context(|| format!("the NIC can't add {} as a host", option.tap))?;
         let file = interfaces.state.connections(&option.tap)?;
         let sizes = StateConfig {
@@ -78,6 +80,7 @@ impl Host {
         Ok(Host {
             tap,
             interface,
+            id,
             function: function.with_context(|| {
                 format!(
                     "can't list the sockets that are bound to {}, whose state is new",
@@ -96,6 +99,11 @@ impl Host {
     /// The interface's index, by which facts of sockets name it.
     pub fn interface(&self) -> u32 {
         self.interface
+    }
+
+    /// What the NIC knows the function by.
+    pub fn id(&self) -> FunctionId {
+        self.id
     }
 
     /// The function's driver.

@@ -18,6 +18,8 @@ const SERVES: u8 = b's';
 const CHANNEL: u8 = b'c';
 /// Along with it come the worker's ends of the channels to a gate, one for each host on rings.
 const GATE: u8 = b'g';
+/// Along with it come ends of the channels between the worker and the gate of virtual machines, one for each of these.
+const GUESTS: u8 = b'v';
 /// Bytes on their way in one direction of a channel.
 const CHANNEL_BYTES: usize = 1 << 20;
 
@@ -46,6 +48,8 @@ pub enum Heard {
     Channel(OwnedFd),
     /// By the worker: channels to a new gate, in the order of the hosts on rings.
     Gate(Vec<OwnedFd>),
+    /// By the worker and the gate of virtual machines: channels between them, in the order of these.
+    Guests(Vec<OwnedFd>),
     /// The other one has gone.
     End,
 }
@@ -95,6 +99,14 @@ impl Link {
         self.send(GATE, channels)
     }
 
+    /// Gives the worker, or the gate of virtual machines, its ends of the channels between them.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn give_guests(&self, channels: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        self.send(GUESTS, channels)
+    }
+
     fn send(&self, byte: u8, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let flags = SendFlags::DONTWAIT;
         passing::send_with(self.socket.as_fd(), &[byte], descriptors, flags).map(|_| ())
@@ -135,9 +147,12 @@ impl Uplink {
         let received = passing::receive(self.as_fd(), &mut byte, RecvFlags::DONTWAIT, take);
         match (received, byte[0], came.pop()) {
             (Ok(1), CHANNEL, Some(channel)) => Heard::Channel(channel),
-            (Ok(1), GATE, Some(last)) => {
+            (Ok(1), which @ (GATE | GUESTS), Some(last)) => {
                 came.push(last);
-                Heard::Gate(came)
+                match which {
+                    GATE => Heard::Gate(came),
+                    _ => Heard::Guests(came),
+                }
             }
             (Ok(0), ..) => Heard::End,
             (Err(Errno::AGAIN), ..) | (Ok(_), ..) => Heard::Nothing,

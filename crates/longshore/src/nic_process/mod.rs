@@ -2,13 +2,15 @@
 //!
 //! A supervisor starts a worker, a control process and, for hosts on rings, a gate, and others when they die. The worker is one thread that moves
 //! frames between TAP interfaces, rings in shared memory, the NIC and its wire. The control process answers at the control socket, and tells the
-//! worker what concerns it; the gate answers at the sockets of hosts on rings, and hands the worker what is harmless of what they pass.
+//! worker what concerns it; the gate answers at the sockets of hosts on rings, and hands the worker what is harmless of what they pass. Another gate
+//! answers virtual machines, which can't come again as these hosts can: it outlives the worker, and goes on with the next one.
 
 mod attachments;
 mod channel;
 mod control_process;
 mod counters;
 mod ending;
+mod faults;
 mod gate_process;
 mod hosts;
 mod inherited;
@@ -45,6 +47,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             ..
         } => control_process::run(options),
         Options { gate: true, .. } => gate_process::run(options),
+        Options {
+            guest_gate: true, ..
+        } => gate_process::run_for_guests(options),
         _ => supervisor::run(options),
     }
 }

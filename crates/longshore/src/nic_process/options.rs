@@ -103,6 +103,9 @@ pub struct Options {
     /// Write every frame on the wire to this pcapng file
     #[arg(long, value_name = "FILE", help_heading = WIRE)]
     pub pcap: Option<PathBuf>,
+    /// Let `longshore fault` have functions fail, for tests of drivers
+    #[arg(long, help_heading = WIRE)]
+    pub faults: bool,
     /// What the wire does to frames.
     #[command(flatten, next_help_heading = WIRE)]
     pub line: Line,
@@ -115,6 +118,9 @@ pub struct Options {
     /// Be the process that answers at the sockets of hosts on rings
     #[arg(long, hide = true, conflicts_with_all = ["worker", "control_process"])]
     pub gate: bool,
+    /// Be the process that answers at the sockets of virtual machines
+    #[arg(long, hide = true, conflicts_with_all = ["worker", "control_process", "gate"])]
+    pub guest_gate: bool,
     /// Descriptors of one of these processes
     #[arg(long, hide = true, value_delimiter = ',')]
     pub inherited: Vec<RawFd>,

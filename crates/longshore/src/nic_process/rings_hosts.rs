@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use nic::Nic;
+use nic::{FunctionId, Nic};
 use rings::fault::MAX_GUARDED;
 use rings::{Limits, Server};
 
@@ -54,9 +55,11 @@ impl RingsHosts {
         })
     }
 
-    /// There is a new gate, with other connections.
-    pub fn connect(&mut self, channels: Vec<OwnedFd>) {
-        for (server, channel) in self.servers.iter_mut().zip(channels) {
+    /// There is a gate of virtual machines or of the others, with other connections.
+    pub fn connect(&mut self, channels: Vec<OwnedFd>, of_guests: bool) {
+        let servers = self.servers.iter_mut();
+        let servers = servers.filter(|server| server.is_for_guests() == of_guests);
+        for (server, channel) in servers.zip(channels) {
             if let Err(error) = server.connect(channel) {
                 tracing::warn!(
                     "can't attach the host at {}: {error}",
@@ -92,6 +95,12 @@ impl RingsHosts {
                 servers.for_each(|server| server.ring(function, queue));
             });
         }
+    }
+
+    /// The function of the host at a socket, if one is there.
+    pub fn function_at(&self, socket: &Path) -> Option<FunctionId> {
+        let mut servers = self.servers.iter();
+        servers.find(|server| server.path() == socket)?.function()
     }
 
     /// Takes no more hosts.

@@ -11,7 +11,7 @@ use linux::LinuxFunction;
 use nic::{Nic, NicConfig, Payload, WireCapabilities};
 use port::{Parts, Port, Source};
 
-use super::attachments::Attachments;
+use super::attachments::{Attachments, Question};
 use super::ending::Ending;
 use super::hosts::{Host, Interfaces};
 use super::link::{Heard, Uplink};
@@ -20,7 +20,7 @@ use super::options::Options;
 use super::rings_hosts::RingsHosts;
 use super::sleep::until_readable;
 use super::state::State;
-use super::{counters, inherited, supervisor, wire};
+use super::{counters, faults, inherited, supervisor, wire};
 use crate::attach::secret;
 use crate::meta::{from_port, to_port};
 use crate::sandbox::{self, Profile};
@@ -145,7 +145,7 @@ impl Worker {
                 }
                 self.hear(now, options.drain());
                 self.rings.poll(&mut self.nic);
-                self.answer(now);
+                self.answer(now, options.faults);
             }
         }
     }
@@ -165,7 +165,8 @@ impl Worker {
                 self.is_new = false;
                 self.attachments.connect(channel);
             }
-            Heard::Gate(channels) => self.rings.connect(channels),
+            Heard::Gate(channels) => self.rings.connect(channels, false),
+            Heard::Guests(channels) => self.rings.connect(channels, true),
             Heard::End if self.is_new => self.begin_to_end(now, Duration::ZERO),
             Heard::End if self.ending.is_none() => self.begin_to_end(now, patience),
             Heard::End | Heard::Serves | Heard::Nothing => {}
@@ -256,17 +257,25 @@ impl Worker {
     }
 
     /// Does what the control process asks for.
-    fn answer(&mut self, now: Instant) {
+    fn answer(&mut self, now: Instant, may_fail: bool) {
         let Worker {
             nic,
             hosts,
+            rings,
             wire,
             attachments,
             meter,
             ..
         } = self;
-        attachments.poll(now, hosts, |hosts| {
-            counters::groups(hosts, nic, wire.as_ref(), meter)
+        attachments.poll(now, hosts, |question, hosts| match question {
+            Question::Counters => {
+                let groups = counters::groups(hosts, nic, wire.as_ref(), meter);
+                serde_json::to_vec(&groups).unwrap_or_default()
+            }
+            Question::Fault(request) => {
+                let done = faults::inject(request, may_fail, hosts, rings, nic);
+                done.err().unwrap_or_default().into_bytes()
+            }
         });
     }
 }

@@ -219,6 +219,21 @@ impl Contexts {
         Ok(slot)
     }
 
+    /// Has all receive contexts of a function take each message for the one behind it.
+    pub(crate) fn corrupt(&mut self, function: FunctionId) {
+        for id in self.ids_of(function) {
+            let Some(slot) = self.slot(function, id) else {
+                continue;
+            };
+            if let Some(Context::Receive(context)) = self.slots[slot as usize] {
+                let tables = &mut self.functions[usize::from(function.0)].tables;
+                tables[usize::from(context.table)]
+                    .contexts
+                    .corrupt(context.at);
+            }
+        }
+    }
+
     /// The ids of a function's contexts.
     pub(crate) fn ids_of(&self, function: FunctionId) -> Vec<ContextId> {
         let function = self.functions.get(usize::from(function.0));

@@ -108,7 +108,9 @@ impl Host<'_> {
         metadata: &PacketMetadata<'_>,
     ) {
         self.count_delivered(segment.len());
-        if lro::may_begin(segment.parsed, segment.frame) {
+        // What the device takes for itself is nothing that the host sees.
+        let merges = self.merges || segment.connection.is_some();
+        if merges && lro::may_begin(segment.parsed, segment.frame) {
             let at = self.queue.receive.sessions.next_place();
             self.end_session(at);
             if segment.connection.is_some() {

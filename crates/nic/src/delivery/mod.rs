@@ -19,6 +19,7 @@ use crate::context::receive::placing::PacketMetadata;
 use crate::context::receive::{Counted, Part, Received};
 use crate::context::{Contexts, Flow};
 use crate::counters::Counters;
+use crate::features::Features;
 use crate::frame::{FrameMeta, Segment};
 use crate::function::{Function, Queue};
 use crate::lro::SESSIONS;
@@ -38,6 +39,8 @@ pub(crate) struct Host<'a> {
     pub(crate) counters: &'a mut Counters,
     small_bytes: u32,
     pub(crate) large_bytes: u32,
+    /// Segments of a flow become one packet.
+    merges: bool,
 }
 
 impl<'a> Host<'a> {
@@ -50,6 +53,7 @@ impl<'a> Host<'a> {
             counters: &mut function.counters,
             small_bytes: function.config.small_bytes,
             large_bytes: function.config.large_bytes,
+            merges: function.config.features.intersects(Features::MERGING),
         })
     }
 
@@ -201,7 +205,7 @@ impl<'a> Host<'a> {
         };
         let headers = segment.headers();
         let written = self.write(buffer, 0, headers.len() as u32, |bytes| {
-            bytes.copy_from(headers);
+            put_headers(segment, bytes);
         });
         if written.is_none() {
             return;
@@ -330,6 +334,22 @@ impl<'a> Host<'a> {
 
 /// Segments that carry no bytes of an offloaded stream.
 const NO_STREAM_DATA: Flags = Flags::SYN.union(Flags::RST);
+
+/// Writes a segment's headers. A checksum that is still to be made is made: the host may pass the packet on as it is. Not of one that stands for
+/// several: its host makes that anew for each, as for those that are merged here.
+fn put_headers(segment: &Segment<'_>, to: SharedSliceMut<'_>) {
+    let headers = segment.headers();
+    to.copy_from(headers);
+    let unfinished = segment.meta.needs_checksum;
+    let unfinished = unfinished.filter(|_| segment.segments == 1);
+    let frame = &segment.frame[..segment.len() as usize];
+    if let Some((field, sum)) =
+        unfinished.and_then(|(start, field)| checksum_of(frame, start, field))
+        && field + sum.len() <= headers.len()
+    {
+        to.split_at(field).1.split_at(sum.len()).0.copy_from(&sum);
+    }
+}
 
 /// Finishes a checksum whose field has the pseudo header's sum: all readers of a frame from a local sender find it complete.
 /// Places beyond the frame change nothing.

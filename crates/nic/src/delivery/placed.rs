@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use shared::SharedSliceMut;
 
-use super::Host;
+use super::{Host, put_headers};
 use crate::buffers;
 use crate::context::Flow;
 use crate::context::receive::notes::MAX_NOTE_DESCRIPTORS;
@@ -115,7 +115,7 @@ impl Host<'_> {
         let stored = delivered.stored;
         let written = self.write(own, 0, headers.len() as u32 + stored, |to| {
             let (to_headers, to_payload) = to.split_at(headers.len());
-            to_headers.copy_from(headers);
+            put_headers(segment, to_headers);
             delivered.store(to_payload);
         });
         if written.is_some() {

@@ -9,6 +9,7 @@ use wire::ethernet::{self, MacAddr};
 use crate::config::NicConfig;
 use crate::counters::Counters;
 use crate::delivery;
+use crate::faults::Fault;
 use crate::features::{Features, Identity};
 use crate::frame::FrameMeta;
 use crate::function::Function;
@@ -91,6 +92,7 @@ impl Nic {
             (config.accel.closing > 0, Features::TEARDOWNS),
             (config.accel.splices > 0, Features::SPLICES),
             (config.toe.hard_limit > 0, Features::TOE),
+            (true, Features::MERGING),
         ];
         let offered = offered.iter().filter(|(is_offered, _)| *is_offered);
         Identity {
@@ -180,6 +182,18 @@ impl Nic {
         true
     }
 
+    /// Has a function fail, for tests of drivers. False when there is no such function.
+    pub fn inject(&mut self, id: FunctionId, fault: Fault) -> bool {
+        if self.attached(id).is_none() {
+            return false;
+        }
+        if fault == Fault::CorruptContexts {
+            self.offloads.contexts.corrupt(id);
+        }
+        self.functions[usize::from(id.0)].faults.set(fault);
+        true
+    }
+
     /// The settings.
     pub fn config(&self) -> &NicConfig {
         &self.offloads.config
@@ -207,6 +221,7 @@ impl Nic {
         let (accel, device) = self.offloads.accel(now);
         let mut all = accel.flush(&device, &mut self.functions);
         for function in &mut self.functions {
+            receive::answer_late(&mut self.offloads, function, now);
             function.regions.refresh();
             all &= receive::flush(function);
         }
@@ -220,10 +235,9 @@ impl Nic {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let accel = self.offloads.accel.poll_timeout();
         let toe = self.turns.poll_timeout(self.offloads.toe.poll_timeout());
-        [self.again, self.retry, accel, toe]
-            .into_iter()
-            .flatten()
-            .min()
+        let late = self.functions.iter().map(|it| it.faults.poll_timeout());
+        let own = [self.again, self.retry, accel, toe].into_iter();
+        own.chain(late).flatten().min()
     }
 
     /// Announces that the device is about to sleep until a host or the wire wakes it. False when

@@ -1,5 +1,7 @@
 //! What a host commands of the receive side: contexts, mapped buffers, answers to resync requests.
 
+use std::time::Instant;
+
 use l5p::{Event, ProtocolId};
 
 use crate::buffers::is_writable;
@@ -141,6 +143,13 @@ pub(crate) fn resync_response(
     };
     counters.l5.count(protocol, event, 1);
     Ok(())
+}
+
+/// Takes the answers whose time has come, of a function whose answers count late. The contexts of some may have gone.
+pub(crate) fn answer_late(offloads: &mut Offloads, function: &mut Function, now: Instant) {
+    while let Some(response) = function.faults.take_due(now) {
+        let _ = resync_response(offloads, function, &response);
+    }
 }
 
 /// Ends a context, which has been taken out of its slot (`l5o_destroy`). Nothing is written into its buffers any more.

@@ -15,7 +15,9 @@ use wire::ParseError;
 use wire::packet::{Class, Parsed, Prediction, classify};
 use wire::tcp::{self, Flags};
 
-pub(crate) use command::{add_rr_state, create_context, del_rr_state, destroyed, resync_response};
+pub(crate) use command::{
+    add_rr_state, answer_late, create_context, del_rr_state, destroyed, resync_response,
+};
 
 use crate::accel::{self, Handled, Owned};
 use crate::counters::Counters;
@@ -59,6 +61,10 @@ pub(crate) fn handle_frame(
 ) {
     function.counters.rx_packets += 1;
     function.counters.rx_bytes += frame.len() as u64;
+    if function.faults.drops() {
+        function.counters.rx_fault_dropped += 1;
+        return;
+    }
     if let Some((parsed, hash)) = recent.parse(frame) {
         let segment = Segment::new(frame, parsed, meta, hash);
         return handle_tcp(offloads, function, now, segment);

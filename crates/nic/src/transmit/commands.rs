@@ -36,7 +36,10 @@ pub(super) fn carry_out(
         Command::Recover(command) if command.toe.is_none() => {
             recover(offloads, function, queue, command)
         }
-        Command::Resync(response) => receive::resync_response(offloads, function, response),
+        Command::Resync(response) => match function.faults.holds(now, response) {
+            true => Ok(()),
+            false => receive::resync_response(offloads, function, response),
+        },
         Command::AddRr(state) => add_rr_state(offloads, function, queue, *state),
         Command::DelRr(state) => receive::del_rr_state(offloads, function, *state),
         Command::Load(resource, protocol) => {
@@ -122,6 +125,10 @@ fn create(
     function: &mut Function,
     command: &CreateContext,
 ) -> Result<(), ErrorCode> {
+    if function.faults.refuses() {
+        function.counters.contexts_fault_refused += 1;
+        return Err(ErrorCode::OverQuota);
+    }
     match command.direction {
         Direction::Transmit => {
             let flow_hash = offloads.hasher.hash(&command.flow);

@@ -8,6 +8,7 @@ fn each_module_uses_only_those_below_it() {
             "features",
             "ring",
             "counters",
+            "faults",
             "config",
             "rss",
             "cache",

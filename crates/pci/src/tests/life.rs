@@ -71,6 +71,29 @@ fn frames_go_from_guest_to_guest_and_interrupts_tell_of_them() {
 }
 
 #[test]
+fn a_guest_goes_on_with_the_nics_next_process() {
+    let mut process = Process::start(&[A, B]);
+    let mut sender = Guest::enabled(&process, 0);
+    let mut receiver = Guest::enabled(&process, 1);
+    for _ in 0..2 {
+        process.restart();
+        for guest in [&mut sender, &mut receiver] {
+            guest.interrupted(QUEUES);
+            assert_eq!(guest.read32(STATUS), LINK | FAILED);
+            assert_eq!(guest.read32(EVENTS), BOTH);
+            guest.write32(EVENTS, BOTH);
+            assert_eq!(guest.read32(EVENTS), 0);
+            assert_eq!(guest.read64(RINGS), RAM, "settings stay");
+            guest.poke(RAM, &[0; BLOCK as usize]);
+            assert_eq!(guest.enable(), READY | LINK);
+            guest.post(BUFFERS, 8);
+        }
+        sender.send(A, B, PAYLOAD);
+        buffer(&receiver.receive());
+    }
+}
+
+#[test]
 fn each_queue_has_a_vector() {
     let process = Process::start(&[A]);
     let mut guest = Guest::new(&process, 0);

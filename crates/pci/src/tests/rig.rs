@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -30,8 +30,9 @@ pub(super) const QUEUES: u16 = 2;
 pub(super) struct Process {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    hosts: Vec<MacAddr>,
     pub(super) sockets: Vec<PathBuf>,
-    _gates: Vec<(Gate, Box<dyn Any>)>,
+    gates: Vec<(Gate, Box<dyn Any>)>,
 }
 
 impl Process {
@@ -42,29 +43,59 @@ impl Process {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("longshore-pci-{}-{number}", std::process::id());
             let path = std::env::temp_dir().join(name);
-            let mut limits = Limits::default();
-            limits.config.queues = QUEUES;
             let listening = rings::Gate::listen(&path).expect("a free path");
-            let (theirs, ours) = rings::Gate::channel().expect("sockets");
-            let server = Server::new(&path, *mac, limits).expect("an eventfd");
-            let mut server = server.for_guests();
-            server.connect(ours).expect("a thread");
+            let (server, theirs) = server(&path, *mac);
             let listener = listening.as_fd().try_clone_to_owned();
             let gate = Gate::start(listener.expect("a socket"), theirs).expect("a thread");
             gates.push((gate, Box::new(listening) as Box<dyn Any>));
             servers.push(server);
             sockets.push(path);
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || run(&mut servers, &stopped));
-        Process {
-            stop,
-            thread: Some(thread),
+        let mut process = Process {
+            stop: Arc::default(),
+            thread: None,
+            hosts: hosts.to_vec(),
             sockets,
-            _gates: gates,
+            gates,
+        };
+        process.run(servers);
+        process
+    }
+
+    /// The NIC dies, and another one takes its place behind the gates.
+    pub(super) fn restart(&mut self) {
+        self.end();
+        let places = self.sockets.iter().zip(&self.hosts);
+        let each = places.map(|(path, mac)| server(path, *mac));
+        let (servers, channels): (Vec<_>, Vec<_>) = each.unzip();
+        self.run(servers);
+        for ((gate, _), channel) in self.gates.iter().zip(channels) {
+            gate.connect(channel);
         }
     }
+
+    fn run(&mut self, mut servers: Vec<Server>) {
+        self.stop = Arc::default();
+        let stopped = Arc::clone(&self.stop);
+        self.thread = Some(std::thread::spawn(move || run(&mut servers, &stopped)));
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || matches!(ended, Some(Ok(()))));
+    }
+}
+
+/// The NIC's end of a gate, and the gate's end of their channel.
+fn server(path: &Path, mac: MacAddr) -> (Server, OwnedFd) {
+    let mut limits = Limits::default();
+    limits.config.queues = QUEUES;
+    let (theirs, ours) = rings::Gate::channel().expect("sockets");
+    let server = Server::new(path, mac, limits).expect("an eventfd");
+    let mut server = server.for_guests();
+    server.connect(ours).expect("a thread");
+    (server, theirs)
 }
 
 fn run(servers: &mut [Server], stopped: &AtomicBool) {
@@ -86,9 +117,7 @@ fn run(servers: &mut [Server], stopped: &AtomicBool) {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().map(JoinHandle::join);
-        assert!(std::thread::panicking() || matches!(ended, Some(Ok(()))));
+        self.end();
     }
 }
 
@@ -104,6 +133,8 @@ pub(super) const DOORBELL: u64 = 0x1000;
 pub(super) const READY: u32 = 1;
 pub(super) const LINK: u32 = 2;
 pub(super) const FAILED: u32 = 4;
+/// Events.
+pub(super) const BOTH: u32 = 3;
 
 /// Where the guest's memory is, how long it is, and what is in it: rings of the queues, buffers, payload.
 pub(super) const RAM: u64 = 0x1_0000_0000;

@@ -58,6 +58,13 @@ fn answer(request: &Request, caller: &Caller) -> Result<Answer> {
         Request::Reload => {
             Answer::Error("a NIC reads no file again; restart it, connections go on".to_owned())
         }
+        Request::Fault { .. } => {
+            let refused = caller.ask(Kind::Fault, &serde_json::to_vec(request)?, None)?;
+            match String::from_utf8(refused) {
+                Ok(why) if why.is_empty() => Answer::Done,
+                why => Answer::Error(why.unwrap_or_default()),
+            }
+        }
         Request::Attach => Answer::Attached,
     })
 }

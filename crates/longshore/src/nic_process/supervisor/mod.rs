@@ -3,18 +3,19 @@
 //! It has the sockets that users and hosts come to and the lock of the state, and nothing of those who come: it neither accepts connections nor
 //! takes messages of theirs.
 
+mod guests;
 mod interfaces;
 mod kept;
 mod probation;
 mod process;
 mod sockets;
 mod take_over;
+mod telling;
 #[cfg(test)]
 mod tests;
 
 pub(super) use process::{FAILED, Verdict, judge};
 
-use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -32,10 +33,12 @@ use super::sleep::until_readable;
 use super::state::State;
 use crate::background::Readiness;
 use crate::signals::Signals;
+use guests::helpers;
 use kept::Kept;
 use probation::Proved;
 use sockets::Sockets;
 use take_over::{Door, Successor};
+use telling::{notify, tell};
 
 /// How much longer than its connections a worker may take to end, and a socket or a lock to become free.
 const GRACE: Duration = Duration::from_secs(5);
@@ -85,7 +88,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         options,
         readiness,
         state,
-        gate: (!proved.sockets.rings.is_empty()).then(|| Kept::new(Instant::now(), "gate")),
+        gate: (proved.sockets.have_rings(false)).then(|| Kept::new(Instant::now(), "gate")),
+        guests: (proved.sockets.have_rings(true))
+            .then(|| Kept::new(Instant::now(), "guests' gate")),
+        has_guests: false,
         sockets: proved.sockets,
         door: door.ok(),
         worker: proved.worker,
@@ -126,6 +132,10 @@ struct Supervisor<'a> {
     control: Kept,
     /// If hosts are on rings.
     gate: Option<Kept>,
+    /// If there are virtual machines: their gate, which goes on with the next worker.
+    guests: Option<Kept>,
+    /// It has channels to the worker that runs.
+    has_guests: bool,
     /// A worker has run before, so that what is wrong may pass.
     has_run: bool,
     /// The worker that runs has opened all that it needs.
@@ -204,12 +214,13 @@ impl Supervisor<'_> {
         {
             gate.put_off(now, &error);
         }
+        self.start_guests(now);
         Ok(())
     }
 
     /// What the worker goes on without.
     fn helpers(&mut self) -> impl Iterator<Item = &mut Kept> {
-        [&mut self.control].into_iter().chain(&mut self.gate)
+        helpers(&mut self.control, &mut self.gate, &mut self.guests)
     }
 
     fn start_control(&mut self, now: Instant) -> Result<()> {
@@ -230,7 +241,10 @@ impl Supervisor<'_> {
 
     /// Sleeps until something has happened, or is due.
     fn wait(&self, now: Instant, signals: BorrowedFd<'_>) {
-        let helpers = || [&self.control].into_iter().chain(&self.gate);
+        let helpers = || {
+            let control = [&self.control].into_iter();
+            control.chain(&self.gate).chain(&self.guests)
+        };
         let running = helpers().chain([&self.worker]);
         let running = running.filter_map(|kept| kept.running.as_ref());
         let processes = running.map(|(process, _)| process.as_fd());
@@ -262,7 +276,7 @@ impl Supervisor<'_> {
             Heard::End => {
                 self.worker.leaving.get_or_insert(now);
             }
-            Heard::Channel(_) | Heard::Gate(_) | Heard::Nothing => {}
+            Heard::Channel(_) | Heard::Gate(_) | Heard::Guests(_) | Heard::Nothing => {}
         }
         Ok(())
     }
@@ -290,8 +304,12 @@ impl Supervisor<'_> {
             Verdict::Again => {}
         }
         self.has_run = true;
-        // They hold what is of no use to the next worker.
-        self.end_helpers(now);
+        // What they hold is of no use to the next worker; but for virtual machines, which can't come again.
+        self.control.end(now);
+        self.gate.iter_mut().for_each(|gate| {
+            gate.end(now);
+        });
+        self.has_guests = false;
         tell(&format!(
             "the NIC died ({status}); it restarts in {pause:?}"
         ));
@@ -321,12 +339,6 @@ impl Supervisor<'_> {
         }
         process.kill();
         Ok(is_dying.then(|| ExitStatus::from_raw(Signal::KILL.as_raw())))
-    }
-
-    fn end_helpers(&mut self, now: Instant) {
-        for helper in self.helpers() {
-            helper.end(now);
-        }
     }
 
     /// Ends the processes as if they had died, and leaves the NIC to the successor, if that serves.
@@ -362,7 +374,7 @@ impl Supervisor<'_> {
     /// Removes what is not needed any more.
     fn finish(mut self, code: u8) -> ExitCode {
         self.sockets.close();
-        for helper in [&mut self.control].into_iter().chain(&mut self.gate) {
+        for helper in helpers(&mut self.control, &mut self.gate, &mut self.guests) {
             helper.end(Instant::now());
         }
         if matches!(self.state.is_locked(), Ok(true)) {
@@ -380,17 +392,5 @@ fn close_apart(socket: impl Send + 'static) {
     let closing = move || drop(ManuallyDrop::into_inner(socket));
     if let Err(error) = std::thread::Builder::new().spawn(closing) {
         tracing::warn!("can't close a socket: {error}");
-    }
-}
-
-/// Tells who reads the standard error, if anybody does.
-fn tell(what: &str) {
-    let _ = writeln!(io::stderr(), "longshore: {what}");
-}
-
-/// Tells the service manager, if there is one.
-fn notify(what: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(what) {
-        tracing::warn!("can't notify the service manager: {error}");
     }
 }

@@ -81,7 +81,7 @@ fn wait(predecessor: &Predecessor, worker: &mut Kept, signals: &Signals) -> Resu
                 predecessor.tell_serves();
             }
             Heard::End => process.kill(),
-            Heard::Channel(_) | Heard::Gate(_) | Heard::Nothing => {}
+            Heard::Channel(_) | Heard::Gate(_) | Heard::Guests(_) | Heard::Nothing => {}
         }
         match predecessor.hear() {
             Said::Released | Said::Gone => return Ok(serves),

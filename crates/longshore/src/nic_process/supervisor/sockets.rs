@@ -26,7 +26,9 @@ const MOMENT: Duration = Duration::from_secs(2);
 pub struct Sockets {
     pub control: Listening,
     /// In the order of the hosts on rings.
-    pub rings: Vec<Listening>,
+    rings: Vec<Listening>,
+    /// Which of these are virtual machines.
+    are_guests: Vec<bool>,
     /// A predecessor's that no option names any more.
     unused: Vec<Listening>,
     /// Where a predecessor listened.
@@ -56,9 +58,11 @@ impl Sockets {
         };
         let control = take(&options.control);
         let rings = options.rings().map(|option| take(&option.socket)).collect();
+        let are_guests = options.rings().map(|option| option.queues.is_some());
         Ok(Sockets {
             control,
             rings,
+            are_guests: are_guests.collect(),
             unused: all,
             theirs,
         })
@@ -106,24 +110,75 @@ impl Sockets {
         self.rings.into_iter().for_each(Listening::leave);
     }
 
+    /// Those of virtual machines, or of the other hosts on rings.
+    fn rings_of(&self, are_guests: bool) -> impl Iterator<Item = &Listening> {
+        let each = self.rings.iter().zip(&self.are_guests);
+        each.filter(move |(_, is_guest)| **is_guest == are_guests)
+            .map(|(listening, _)| listening)
+    }
+
+    /// Whether there are virtual machines, or other hosts on rings.
+    pub fn have_rings(&self, of_guests: bool) -> bool {
+        self.rings_of(of_guests).next().is_some()
+    }
+
     /// Starts a gate, and gives the worker at the other end of `link` its channels.
     ///
     /// # Errors
     /// When it can't be started.
     pub fn start_gate(&self, gate: &mut Kept, link: &Link, now: Instant) -> Result<()> {
-        let channels = self.rings.iter().map(|_| Gate::channel());
-        let channels: Vec<(OwnedFd, OwnedFd)> = channels.collect::<Result<_, Errno>>()?;
-        let each = self.rings.iter().zip(&channels);
-        let theirs = each.flat_map(|(listening, (theirs, _))| [listening.as_fd(), theirs.as_fd()]);
-        gate.start(now, "--gate", &theirs.collect::<Vec<_>>())?;
-        let workers: Vec<_> = channels.iter().map(|(_, worker)| worker.as_fd()).collect();
-        if link.give_gate(&workers).is_err() {
-            // It does not listen. The gate sees that its channels have ended.
-            tracing::warn!("the NIC's process refused the channels to the gate");
-        }
+        let channels = self.channels(false)?;
+        gate.start(now, "--gate", &self.with_listeners(&channels, false))?;
+        warn_of(link.give_gate(&workers_ends(&channels)));
         // The one may have sent by now what the other has not got yet.
         close_apart(channels);
         Ok(())
+    }
+
+    /// The same with the gate of virtual machines; one that runs gets channels to this worker.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn connect_guests(&self, gate: &mut Kept, link: &Link, now: Instant) -> Result<()> {
+        let channels = self.channels(true)?;
+        match &gate.running {
+            Some((_, to_gate)) => {
+                let theirs: Vec<_> = channels.iter().map(|(theirs, _)| theirs.as_fd()).collect();
+                to_gate.give_guests(&theirs)?;
+            }
+            None => gate.start(now, "--guest-gate", &self.with_listeners(&channels, true))?,
+        }
+        warn_of(link.give_guests(&workers_ends(&channels)));
+        close_apart(channels);
+        Ok(())
+    }
+
+    /// A channel for each: the gate's end and the worker's.
+    fn channels(&self, of_guests: bool) -> Result<Vec<(OwnedFd, OwnedFd)>, Errno> {
+        let channels = self.rings_of(of_guests).map(|_| Gate::channel());
+        channels.collect()
+    }
+
+    /// What a gate is started with: sockets, each with the gate's end of a channel.
+    fn with_listeners<'a>(
+        &'a self,
+        channels: &'a [(OwnedFd, OwnedFd)],
+        of_guests: bool,
+    ) -> Vec<BorrowedFd<'a>> {
+        let each = self.rings_of(of_guests).zip(channels);
+        each.flat_map(|(listening, (theirs, _))| [listening.as_fd(), theirs.as_fd()])
+            .collect()
+    }
+}
+
+fn workers_ends(channels: &[(OwnedFd, OwnedFd)]) -> Vec<BorrowedFd<'_>> {
+    channels.iter().map(|(_, worker)| worker.as_fd()).collect()
+}
+
+/// The worker may not listen. The gate sees that its channels have ended.
+fn warn_of(given: Result<(), Errno>) {
+    if given.is_err() {
+        tracing::warn!("the NIC's process refused the channels to the gate");
     }
 }
 

@@ -80,6 +80,9 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// Nothing that was known of the stream's messages counts any longer.
     fn lose_track(&mut self, at: u32);
 
+    /// Takes each message from the next one on for the one behind it: a fault that is made on purpose.
+    fn corrupt(&mut self, at: u32);
+
     /// The guess that the host is or will be asked about, of the outermost layer that has one: which layer, counted from this one, and
     /// the position of its first byte.
     fn guess(&self, at: u32) -> Option<(u8, SeqNum)>;
@@ -174,7 +177,7 @@ pub(crate) struct Request {
     pub(crate) offset: u32,
 }
 
-/// Contexts of a function that may have open messages of a protocol at a time: about 2 MiB.
+/// Contexts of a function that may have open messages of a protocol at a time: about 8 MiB.
 pub(super) const OPEN_CONTEXTS: u32 = 4096;
 
 /// A table for contexts of these protocols, without any; at most `contexts` of them.

@@ -216,6 +216,12 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         self.inside.lose_track(at);
     }
 
+    fn corrupt(&mut self, at: u32) {
+        if let Some(outer) = self.contexts.get_mut(at) {
+            outer.recovery.corrupt();
+        }
+    }
+
     fn guess(&self, at: u32) -> Option<(u8, SeqNum)> {
         let outer = self.contexts.get(at)?;
         if let Some(position) = outer.recovery.guess() {

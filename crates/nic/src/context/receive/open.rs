@@ -13,7 +13,7 @@ use shared::Output;
 use wire::SeqNum;
 
 /// Messages of one context that can be open at a time; the oldest gives way.
-const MESSAGES: usize = 4;
+const MESSAGES: usize = 16;
 /// Ranges of one message that can be missing.
 const HOLES: usize = 4;
 

@@ -13,6 +13,10 @@
 //!                      └── mismatch, gap or refusal (d1) ──┘
 //! ```
 //!
+//! Beyond the paper, in any order: where the missing messages are as long as the one that was found, their number is counted, and the check of
+//! the next whole message confirms it in place of the L5 software. Under loss the latter comes to a header only after a round trip, in which the
+//! next one is lost.
+//!
 //! Two questions are kept apart. *Which message is this byte of?* is answered by the walker at `tcpsn`, the frontier: it
 //! knows the message that holds the next byte in sequence, and so where the next header is. *In what order do the bytes
 //! come?* is the engine's affair: it wants them in sequence, and with [`ArrivalOrder::Any`] it takes zeros for what is missing
@@ -25,7 +29,7 @@
 //! Invariants:
 //! - A byte is transformed for the host at most once, and its message's check covers exactly that byte. So a message all
 //!   of whose packets were offloaded is authentic.
-//! - Nothing is transformed for the host on the word of the L5 software alone: after a confirmation one whole message must
+//! - Nothing is transformed for the host on the word of the L5 software alone, or by a count: after either one whole message must
 //!   pass its check, undelivered, before packets are offloaded again. A wrong answer costs time, never correctness.
 //!   (Where placement is what counts, the check of each message is all that vouches for it, and is not waited for.)
 //! - A byte is placed at most once, and only if it was never seen before: TCP drops what a duplicate brings.
@@ -125,6 +129,8 @@ pub struct Recovery<L: AnyOrder, P: Observer = ()> {
     unchecked: u8,
     /// Packets of the past in a row.
     past: u8,
+    /// Missing headers come late only when many messages have passed: they are not waited for where these can be counted.
+    hurries: bool,
 }
 
 /// What the contexts of a function have in common.
@@ -178,6 +184,8 @@ pub struct Counts {
     pub searches: u32,
     /// Searches that a late header ended.
     pub late_headers: u32,
+    /// Searches that ended with a header whose number was counted.
+    pub counted_headers: u32,
     /// Guesses that were not asked about, because too many were asked already.
     pub requests_skipped: u32,
     /// Guesses that the stream itself refuted before an answer came.
@@ -231,6 +239,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             credit: REQUEST_BURST,
             unchecked: 0,
             past: 0,
+            hurries: false,
         }
     }
 
@@ -342,6 +351,11 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         self.unchecked = 0;
         self.resume(&tracker, index);
         Answer::Resumed
+    }
+
+    /// Takes each message from the next one on for the one behind it.
+    pub(crate) fn corrupt(&mut self) {
+        self.walker.skip_number();
     }
 
     /// Gives back what it holds of the shared, at the context's end.

@@ -124,6 +124,10 @@ pub(super) struct Tracker<H> {
     guess: SeqNum,
     /// Messages from the guess up to `next`.
     messages: u32,
+    /// The length of these messages; 0 if they do not have one.
+    len: u32,
+    /// First byte of the last of them.
+    last: SeqNum,
     /// First byte of the next header to be judged.
     next: SeqNum,
     /// What came of that header already.
@@ -141,6 +145,8 @@ impl<H: AsRef<[u8]> + AsMut<[u8]>> Tracker<H> {
         Self {
             guess,
             messages: 0,
+            len: 0,
+            last: guess,
             next: guess,
             partial,
         }
@@ -159,6 +165,16 @@ impl<H: AsRef<[u8]> + AsMut<[u8]>> Tracker<H> {
     /// Messages between the guess and the next header.
     pub(super) fn messages(&self) -> u32 {
         self.messages
+    }
+
+    /// The length of the messages between the guess and the next header, if there are some, and they have one.
+    pub(super) fn one_len(&self) -> Option<u32> {
+        (self.len > 0).then_some(self.len)
+    }
+
+    /// First byte of the last of these messages.
+    pub(super) fn last_message(&self) -> SeqNum {
+        self.last
     }
 
     /// The bytes of the next header that have come already.
@@ -189,7 +205,13 @@ impl<H: AsRef<[u8]> + AsMut<[u8]>> Tracker<H> {
             self.partial.fill(L::HEADER_LEN, &bytes[at..]);
             match layer5.judge(self.partial.as_slice()) {
                 Judgement::Message { len } if is_plausible::<L>(len) => {
+                    if self.messages > 0 && self.len != len {
+                        self.len = 0;
+                    } else {
+                        self.len = len;
+                    }
                     self.messages += 1;
+                    self.last = self.next;
                     self.next += len;
                     self.partial.clear();
                 }

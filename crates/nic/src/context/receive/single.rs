@@ -212,6 +212,12 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         }
     }
 
+    fn corrupt(&mut self, at: u32) {
+        if let Some(recovery) = self.contexts.get_mut(at) {
+            recovery.corrupt();
+        }
+    }
+
     fn guess(&self, at: u32) -> Option<(u8, SeqNum)> {
         Some((0, self.contexts.get(at)?.guess()?))
     }
@@ -314,6 +320,7 @@ pub(super) fn count(counters: &mut L5Counters, id: ProtocolId, counts: &mut Coun
         (Event::RxLatePackets, counts.late),
         (Event::RxLeaps, counts.leaps),
         (Event::RxLateHeaders, counts.late_headers),
+        (Event::RxCountedHeaders, counts.counted_headers),
         (Event::RxSearches, counts.searches),
         (Event::RxRequestsSkipped, unasked),
     ] {

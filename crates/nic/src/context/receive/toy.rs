@@ -15,6 +15,7 @@ const MAGIC: [u8; 2] = [0xc5, 0x3a];
 pub(crate) struct Toy {
     key: u64,
     any_order: bool,
+    tells_number: bool,
     index: u64,
     len: u32,
     sum: Part,
@@ -25,9 +26,18 @@ impl Toy {
         Self {
             key,
             any_order,
+            tells_number: false,
             index: 0,
             len: 0,
             sum: 0,
+        }
+    }
+
+    /// One whose check is said to tell the message's number, as it does.
+    pub(crate) fn that_tells_numbers(self) -> Self {
+        Self {
+            tells_number: true,
+            ..self
         }
     }
 }
@@ -82,6 +92,10 @@ fn part(key: u64, index: u64, len: u32, offset: u32, input: &[u8], output: Outpu
 
 impl Layer5 for Toy {
     type Header = [u8; HEADER_LEN];
+
+    fn check_tells_number(&self) -> bool {
+        self.tells_number
+    }
 
     fn judge(&self, bytes: &[u8]) -> Judgement {
         if bytes.iter().zip(MAGIC).any(|(byte, magic)| *byte != magic) {

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use wire::SeqNum;
 use wire::tcp::{Flags, Timestamps};
 
-use nic::FrameMeta;
+use nic::ring::FunctionConfig;
+use nic::{Features, FrameMeta};
 use testkit::bare::Rig;
 use testkit::fixtures;
 
@@ -142,6 +143,30 @@ fn a_super_frame_counts_the_packets_that_it_stands_for() {
     assert!(delivered[0].packet.checksum_ok);
 }
 
+/// As Linux gives it to an interface that makes checksums, and a packet socket tells by `TP_STATUS_CSUMNOTREADY`: a host that forwards it sends it on as
+/// it is.
+#[test]
+fn a_checksum_that_is_still_to_be_made_is_made_for_the_host() {
+    let mut rig = filled();
+    let flow = flow(1);
+    for (n, len) in [(0, 1448), (1448, 0), (1448, 33)] {
+        let tcp = segment(&flow, FIRST + n);
+        let mut frame = from_peer(&flow, &tcp, &payload(0, len));
+        let whole = frame.clone();
+        let segment_len = tcp.len() + len;
+        let sum = wire::tcp::pseudo_header_sum(flow.src.0, flow.dst.0, segment_len as u32);
+        wire::tcp::set_checksum(&mut frame[34..], sum.fold());
+        let meta = FrameMeta {
+            needs_checksum: Some((34, 16)),
+            checksum_valid: true,
+            ..FrameMeta::default()
+        };
+        rig.nic.handle_frame(rig.now, &frame, meta);
+        let delivered = rig.packets();
+        assert_eq!(delivered[0].bytes, whole[..34 + segment_len], "{len} bytes");
+    }
+}
+
 #[test]
 fn flows_beyond_the_sessions_are_delivered_too() {
     let mut rig = filled();
@@ -154,6 +179,23 @@ fn flows_beyond_the_sessions_are_delivered_too() {
     let delivered = rig.packets();
     let bytes: u32 = delivered.iter().map(|d| d.packet.payload_len).sum();
     assert_eq!(bytes, 4000);
+}
+
+#[test]
+fn a_host_without_the_feature_gets_segments_as_they_came() {
+    let config = FunctionConfig {
+        features: Features::ALL.without(Features::MERGING),
+        ..function_config()
+    };
+    let mut rig = Rig::filled(nic_config(), config);
+    for n in 0..5usize {
+        let tcp = segment(&flow(1), FIRST + 100 * n as u32);
+        arrive(&mut rig, &flow(1), &tcp, &payload(100 * n, 100));
+    }
+    let delivered = rig.packets();
+    assert_eq!(delivered.len(), 5);
+    assert!(delivered.iter().all(|packet| packet.packet.segments == 1));
+    assert_eq!(payloads(&delivered), payload(0, 500));
 }
 
 #[test]

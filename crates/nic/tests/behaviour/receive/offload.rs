@@ -1,6 +1,9 @@
 //! Decryption, as the host sees it.
 
+use std::time::Duration;
+
 use l5p::tls::{Algorithm, Version};
+use nic::Fault;
 use nic::ring::{ContextId, RecvDescriptor, SendDescriptor};
 use testkit::bare::{Delivered, Rig};
 use testkit::fixtures::{MSS, SUITES};
@@ -216,4 +219,64 @@ fn segments_without_stream_data_do_not_touch_the_context() {
     assert_eq!(delivered.len(), 3);
     assert!(delivered[2].packet.processed.by(0));
     assert_eq!(rig.counters().context_hits, 1);
+}
+
+fn inject(rig: &mut Rig, fault: Fault) {
+    let id = rig.nic.functions().next().expect("a function");
+    assert!(rig.nic.inject(id, fault));
+}
+
+#[test]
+fn a_corrupt_context_is_found_by_its_checks_and_mended_by_an_answer_that_may_be_late() {
+    for delay in [0, 500] {
+        let (mut rig, records) = stream(Algorithm::Aes128Gcm, Version::Tls12);
+        inject(&mut rig, Fault::LateAnswers(Duration::from_millis(delay)));
+        let mut offloaded = Vec::new();
+        let mut answered: Option<usize> = None;
+        for n in 0..100 {
+            if n == 10 {
+                inject(&mut rig, Fault::CorruptContexts);
+            }
+            if answered.map(|at| at + 5) == Some(n) {
+                rig.now += Duration::from_millis(delay);
+                rig.flush();
+            }
+            send(&mut rig, &records, n * MSS);
+            let (delivered, others) = rig.received();
+            offloaded.push(check(&records, &delivered) > 0);
+            for request in others {
+                let RecvDescriptor::ResyncRequest { tcpsn, .. } = request else {
+                    panic!("{request:?}");
+                };
+                answered.get_or_insert(n);
+                let index = records.index_at(FIRST.distance_to(tcpsn) as usize);
+                rig.answer(&request, index);
+            }
+            rig.host.refill();
+        }
+        let answered = answered.expect("the NIC asks");
+        assert!(offloaded[9] && !offloaded[answered + 1] && offloaded[99]);
+        let counters = rig.counters();
+        assert!(counters.named("rx_tls_err") >= 1);
+        assert_eq!(counters.named("rx_tls_resync_res_ok"), 1, "{delay} ms");
+    }
+}
+
+#[test]
+fn frames_and_contexts_fail_as_often_as_is_asked_for() {
+    let (mut rig, records) = aes_stream();
+    inject(&mut rig, Fault::DropFrames(2));
+    for n in 0..5 {
+        send(&mut rig, &records, n * MSS);
+    }
+    let delivered = rig.packets();
+    check(&records, &delivered);
+    let segments = delivered.iter().map(|d| d.packet.segments).sum::<u16>();
+    assert_eq!((segments, rig.counters().rx_fault_dropped), (3, 2));
+    inject(&mut rig, Fault::RefuseContexts(3));
+    for n in 4..10 {
+        offload(&mut rig, n, &flow(n as u16), FIRST, &aes());
+    }
+    assert_eq!(rig.flush().len(), 2, "completions");
+    assert_eq!(rig.counters().contexts_fault_refused, 2);
 }

@@ -46,11 +46,12 @@ fn the_oldest_message_gives_way() {
     let mut pool = OpenPool::new(1);
     let mut open = OpenMessages::<u64, ()>::new();
     let first = SeqNum(u32::MAX - 150);
-    for n in 0..5 {
+    let all = 1 + MESSAGES as u32;
+    for n in 0..all {
         assert!(open.miss(&mut pool, first + 100 * n, 100, 50..100, None, || Some(0)));
     }
     assert!(!open.awaits(first + 50, 50), "the oldest");
-    for n in 1..5 {
+    for n in 1..all {
         assert!(open.awaits(first + 100 * n + 50, 50), "{n}");
         assert!(!open.awaits(first + 100 * n, 50), "has come");
     }

@@ -61,6 +61,8 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             self.open.drop_snapshots(seq, late as u32);
         }
         if late == payload.len() && !late_awaited {
+            let message = self.walker.message_len().unwrap_or(0);
+            self.hurries &= end.distance_to(self.tcpsn) > message.saturating_mul(2);
             return Followed::InStep(Verdict::Bypassed(Bypass::Past));
         }
         let (before, fresh) = payload.split_at(late);

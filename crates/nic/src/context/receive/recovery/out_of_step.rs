@@ -1,10 +1,11 @@
 //! Getting back in step: search, tracking, and the late header.
 
-use l5p::{AnyOrder, Walker};
+use l5p::{AnyOrder, Integrity, Walker};
 use wire::SeqNum;
 
 use super::super::observer::Observer;
 use super::super::search::{Lost, MAX_MESSAGE, Scanner, Tracker};
+use super::in_step::MAX_UNCHECKED;
 use super::{ArrivalOrder, MAX_JUMP, Phase, Recovery, RequestBackoff, Shared};
 
 /// Packets of the past in a row, while searching, after which `newest` is no longer believed: a forged packet may have
@@ -16,6 +17,8 @@ const MAX_LAG: u32 = 1 << 29;
 pub(super) const BYTES_PER_REQUEST: u32 = 32 << 10;
 /// Stream bytes for which a context has one credit; so a packet's worth counts in few bits.
 const BYTES_PER_CREDIT: u32 = 16;
+/// Headers that are found before those that are missing are given up.
+const PATIENCE: u32 = 2;
 const REQUEST_COST: u16 = (BYTES_PER_REQUEST / BYTES_PER_CREDIT) as u16;
 /// Most credit that may be saved up.
 pub(super) const REQUEST_BURST: u16 = 16 * REQUEST_COST;
@@ -41,6 +44,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         if next_header.at_or_after(self.newest) {
             // The missing header came before the one after it.
             self.phase = Phase::InStep;
+            self.hurries = false;
             shared.counts.late_headers += 1;
             return;
         }
@@ -58,8 +62,64 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             self.give_up_message(shared);
             let index = self.walker.index().saturating_add(u64::from(rest > 0));
             self.resume(&tracker, index);
+            self.hurries = false;
             shared.counts.late_headers += 1;
         }
+    }
+
+    /// Goes on at the guess if the messages that are missing before it can be counted, because they and those that were followed from there have
+    /// one length. The check of the first whole one decides, and nothing is transformed for the host before it holds. The packet that has come has
+    /// `fresh`, which begins at `start`.
+    ///
+    /// The missing header is lost with that, and with it the messages around it. So it is waited for up to the next header, unless that was in vain
+    /// before.
+    fn count_missing(&mut self, shared: &mut Shared<L::Message, P>, start: SeqNum, fresh: &[u8]) {
+        let Phase::Tracking(tracker, _) = &self.phase else {
+            return;
+        };
+        let Some((before, unchecked)) = self.missing_before(tracker) else {
+            return;
+        };
+        if !self.hurries && tracker.messages() < PATIENCE {
+            return;
+        }
+        let (tracker, index) = (tracker.clone(), self.walker.index());
+        let index = index.saturating_add(before.into());
+        self.give_up_message(shared);
+        (self.proven, self.unchecked, self.hurries) = (false, unchecked, true);
+        shared.counts.counted_headers += 1;
+        let last = tracker.last_message();
+        if last.before(start) {
+            return self.resume(&tracker, index);
+        }
+        let passed = u64::from(tracker.messages() - 1);
+        (self.walker, self.tcpsn) = (Walker::new(index.saturating_add(passed)), last);
+        self.observer.end();
+        let bytes = &fresh[start.distance_to(last) as usize..];
+        match self.walker.absorb(&mut self.engine, bytes) {
+            Ok(walked) if walked.integrity == Integrity::Good => {
+                self.proven = walked.messages_finished > 0;
+                self.tcpsn += bytes.len() as u32;
+                self.phase = Phase::InStep;
+            }
+            // A whole one was another: the host is to be asked.
+            _ => self.chained = false,
+        }
+        self.observer.set_seen_from(self.tcpsn);
+    }
+
+    /// The messages before the tracker's guess from the one at the frontier on, and how many are unchecked if these are passed.
+    fn missing_before(&self, tracker: &Tracker<L::Header>) -> Option<(u32, u8)> {
+        let (rest, len) = (self.walker.to_next_header()?, tracker.one_len()?);
+        let missing_header = self.tcpsn + rest;
+        if !missing_header.before(tracker.guess()) || !self.engine.check_tells_number() {
+            return None;
+        }
+        let missing = missing_header.distance_to(tracker.guess());
+        let before = missing / len + u32::from(rest > 0);
+        let unchecked = before.saturating_add(tracker.messages() + u32::from(self.unchecked));
+        let is_so = missing.is_multiple_of(len) && unchecked < MAX_UNCHECKED.into();
+        is_so.then_some((before, unchecked as u8))
     }
 
     /// Continues where the tracker is, whose guess is message number `index`.
@@ -149,6 +209,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         self.see(end);
         if self.chained {
             self.settle(shared);
+            self.count_missing(shared, start, fresh);
         }
     }
 

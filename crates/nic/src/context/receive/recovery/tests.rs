@@ -1,5 +1,6 @@
 //! The cases of Autonomous NIC offloads, Figure 8, and properties over arbitrary arrivals.
 
+mod counting;
 mod figure8;
 mod hostile;
 mod pdus;
@@ -98,6 +99,12 @@ impl Stream {
 
     fn context(&self, order: ArrivalOrder) -> Context {
         Context::new(Toy::new(KEY, true), self.first, order)
+    }
+
+    /// One that may count missing messages.
+    fn counting_context(&self, order: ArrivalOrder) -> Context {
+        let engine = Toy::new(KEY, true).that_tells_numbers();
+        Context::new(engine, self.first, order)
     }
 
     /// Gives a packet to the context and checks what an offloaded one must hold.

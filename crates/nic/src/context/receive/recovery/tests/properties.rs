@@ -38,7 +38,11 @@ fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let length = prop_oneof![0usize..40, 0usize..400, Just(1000usize), 0usize..4000];
     // Planted headers: the mask is different at each place, so that plaintext can't aim at ciphertext in this toy; they are
     // put into the wire bytes by `plant`.
-    prop::collection::vec(length, 20..60).prop_map(|lengths| {
+    let lengths = prop_oneof![
+        prop::collection::vec(length, 20..60),
+        (20usize..60, 0usize..2000).prop_map(|(count, len)| vec![len; count]),
+    ];
+    lengths.prop_map(|lengths| {
         lengths
             .into_iter()
             .enumerate()
@@ -70,6 +74,7 @@ proptest! {
     fn flagged_bytes_are_right_whole_messages_authentic_and_the_offload_comes_back(
         any_order in any::<bool>(),
         engine_can in any::<bool>(),
+        counts in any::<bool>(),
         first in prop_oneof![Just(0u32), Just(u32::MAX - 20_000), any::<u32>()],
         plaintexts in messages(),
         sizes in prop::collection::vec(prop_oneof![1usize..60, 100usize..1500, Just(1448usize)], 1..8),
@@ -80,7 +85,11 @@ proptest! {
         let mut stream = Stream::new(SeqNum(first), &plaintexts);
         plant(&mut stream, &places);
         let order = if any_order { ArrivalOrder::Any } else { ArrivalOrder::Sequence };
-        let mut context = Context::new(Toy::new(KEY, engine_can), stream.first, order);
+        let engine = match counts {
+            true => Toy::new(KEY, engine_can).that_tells_numbers(),
+            false => Toy::new(KEY, engine_can),
+        };
+        let mut context = Context::new(engine, stream.first, order);
 
         // Per byte: was it shown transformed?
         let mut shown = vec![false; stream.wire.len()];
