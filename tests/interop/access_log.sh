@@ -14,7 +14,7 @@ serve() {
     serve=$started
     eventually listens "$ours4" 443
 }
-get() { curl -s --max-time 60 --cacert "$scratch/ca.pem" "$@"; }
+get() { curl -s --http1.1 --max-time 60 --cacert "$scratch/ca.pem" "$@"; }
 give_up() { get "https://$ours4/large" | head -c 1000 >/dev/null; }
 malformed() { printf 'GET /\x01"x HTTP/1.1\r\n\r\n' | timeout 20 openssl s_client -quiet -connect "$ours4:443" >/dev/null 2>&1; }
 

@@ -30,7 +30,7 @@ for suite in "${suites[@]}"; do
     fi
     pick=(--tlsv1.2 --tls-max 1.2 --ciphers "$cipher")
     [[ $version == 1.3 ]] && pick=(--tlsv1.3 --tls13-ciphers "$cipher")
-    curl -s --max-time 30 --cacert "$scratch/ca.pem" "${pick[@]}" -o "$scratch/got" "https://$ours4/page.bin"
+    curl -s --http1.1 --max-time 30 --cacert "$scratch/ca.pem" "${pick[@]}" -o "$scratch/got" "https://$ours4/page.bin"
     sleep 0.3
     stop "$serve"
     if ! cmp -s "$scratch/got" "$scratch/root/page.bin"; then

@@ -10,12 +10,12 @@ use nic::ring::{ContextId, Direction, Slice};
 use super::{Noted, ReceiveSide, Socket};
 use crate::device::Device;
 use crate::http::Response;
-use crate::layer5::{ContentFront, ContentReader, Refused};
+use crate::layer5::{ContentFront, ContentReader, Refused, Spans};
 use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::pattern::Target;
 use crate::stream::{ReadChunks, Stream};
-use crate::tls::{Taken, Tls};
+use crate::tls::{Content, Taken, Tls};
 use crate::{CloseReason, SocketId};
 
 /// What a read has given.
@@ -215,6 +215,27 @@ impl Socket {
         let (session, _, mut out) = self.parts(now, device);
         let written = session.map_or(Ok(0), |session| {
             session.write_slices(slices, room, &mut out)
+        });
+        device.meter.switch(Component::Tcp);
+        written
+    }
+
+    /// Queues bytes and registered memory behind them, all or nothing; answers how many bytes that is.
+    pub fn write_content_whole(
+        &mut self,
+        now: Instant,
+        device: &mut Device,
+        bytes: &[u8],
+        slices: &[Slice],
+    ) -> Result<usize, Refused> {
+        if !matches!(self.tls, Tls::Open(_)) {
+            return self.queue_whole(now, device, bytes, slices);
+        }
+        device.meter.switch(Component::L5);
+        let (session, _, mut out) = self.parts(now, device);
+        let parts = [Content::Bytes(bytes), Content::Slices(slices)];
+        let written = session.map_or(Ok(0), |session| {
+            session.write_content(&parts, &mut Spans::default(), &mut out)
         });
         device.meter.switch(Component::Tcp);
         written

@@ -136,6 +136,25 @@ impl Socket {
         queued as usize
     }
 
+    /// Queues bytes and registered memory behind them, all or nothing; answers how many bytes that is.
+    pub fn queue_whole(
+        &mut self,
+        now: Instant,
+        device: &mut Device,
+        bytes: &[u8],
+        slices: &[Slice],
+    ) -> Result<usize, Refused> {
+        if !device.driver.has_memory_for(bytes.len() as u64) {
+            return Err(Refused::NoMemory);
+        }
+        let copied = match bytes {
+            [] => 0,
+            bytes => self.queue_bytes(now, device, bytes)?,
+        };
+        debug_assert_eq!(copied, bytes.len(), "there was memory for it");
+        Ok(copied + self.queue_slices(now, device, slices, u32::MAX))
+    }
+
     /// An alert of a connection that its application has let go of is waited for no longer than an orphan.
     pub fn limit_lingering(&mut self, now: Instant) {
         if self.sending == SendSide::Lingering && self.user == User::Released {

@@ -56,7 +56,9 @@ impl Server {
                     let response =
                         http::plan(&request, &self.content, SystemTime::now(), "boundary");
                     self.keep_alive = response.keep_alive;
-                    self.pieces = response.pieces.into();
+                    self.pieces = response.content.into();
+                    let head = response.head.into_bytes();
+                    self.pieces.push_front(Piece::Bytes(head));
                 }
                 Some(Action::Refuse { status, .. }) => {
                     anyhow::bail!("the request was refused with {status}")

@@ -1,6 +1,7 @@
 //! What the head of a request says.
 
 use super::authority::is_authority;
+use super::connection::Limits;
 use super::request::{Fields, Method, Request, Status};
 use super::target::Target;
 
@@ -44,14 +45,14 @@ struct Head {
 }
 
 impl Head {
-    /// Takes a field of a request of HTTP/1.1, or of 1.0 if it is not `newer`.
-    fn take(&mut self, header: &httparse::Header<'_>, newer: bool) -> Result<(), Status> {
-        let value = std::str::from_utf8(header.value).map_err(|_| Status::BAD_REQUEST);
+    /// Takes a field of a request of HTTP/1.1 or later, or of 1.0 if it is not `newer`.
+    fn take(&mut self, name: &str, bytes: &[u8], newer: bool) -> Result<(), Status> {
+        let value = std::str::from_utf8(bytes).map_err(|_| Status::BAD_REQUEST);
         let fields = &mut self.fields;
-        match header.name.to_ascii_lowercase().as_str() {
+        match name.to_ascii_lowercase().as_str() {
             "host" => {
                 self.hosts += 1;
-                if !is_authority(header.value) {
+                if !is_authority(bytes) {
                     return Err(Status::BAD_REQUEST);
                 }
             }
@@ -62,7 +63,7 @@ impl Head {
                 }
             }
             "content-length" => {
-                let len = decimal(header.value).ok_or(Status::BAD_REQUEST)?;
+                let len = decimal(bytes).ok_or(Status::BAD_REQUEST)?;
                 // RFC 9112 §6.3: differing lengths are an unrecoverable error.
                 if self.content.is_some_and(|other| other != len) {
                     return Err(Status::BAD_REQUEST);
@@ -84,6 +85,28 @@ impl Head {
         }
         Ok(())
     }
+
+    /// The request, or the status that refuses it and whether it was HEAD.
+    fn into_request(
+        self,
+        method: Result<Method, Status>,
+        path: &str,
+        keep_alive: bool,
+        too_much: bool,
+    ) -> Result<Request, (Status, bool)> {
+        let request = match method {
+            _ if self.unknown_expectation => Err(Status::EXPECTATION_FAILED),
+            Err(status) => Err(status),
+            Ok(_) if too_much => Err(Status::CONTENT_TOO_LARGE),
+            Ok(method) => Target::parse(path).map(|target| Request {
+                method,
+                target,
+                keep_alive,
+                fields: self.fields,
+            }),
+        };
+        request.map_err(|status| (status, method == Ok(Method::Head)))
+    }
 }
 
 /// Reads the fields that frame a message (RFC 9112 §6) and those that a file server obeys.
@@ -94,7 +117,7 @@ pub(super) fn understand(
     let newer = parsed.version == Some(1);
     let mut head = Head::default();
     for header in parsed.headers.iter() {
-        head.take(header, newer)?;
+        head.take(header.name, header.value, newer)?;
     }
     // RFC 9112 §3.2: a request without exactly one Host is bad, of 1.1; and never two.
     if head.hosts > 1 || (newer && head.hosts == 0) || (head.coded && head.content.is_some()) {
@@ -105,23 +128,60 @@ pub(super) fn understand(
     let too_much = head.coded || content > most_content;
     let keep_alive = !head.close && (newer || head.persist) && !too_much;
     let method = method(parsed.method.unwrap_or_default());
-    let is_head = method == Ok(Method::Head);
-    let request = match method {
-        _ if head.unknown_expectation => Err(Status::EXPECTATION_FAILED),
-        Err(status) => Err(status),
-        Ok(_) if too_much => Err(Status::CONTENT_TOO_LARGE),
-        Ok(method) => Target::parse(parsed.path.unwrap_or_default()).map(|target| Request {
-            method,
-            target,
-            keep_alive,
-            fields: head.fields,
-        }),
-    };
+    let request = head.into_request(
+        method,
+        parsed.path.unwrap_or_default(),
+        keep_alive,
+        too_much,
+    );
     Ok(Understood {
-        request: request.map_err(|status| (status, is_head)),
+        request,
         keep_alive,
         content: if too_much { 0 } else { content },
     })
+}
+
+/// The head of a request of HTTP/2, whose framing is its connection's affair.
+pub struct StreamHead<'a> {
+    /// `:method`.
+    pub method: &'a str,
+    /// `:authority`.
+    pub authority: Option<&'a str>,
+    /// `:path`.
+    pub path: &'a str,
+}
+
+impl StreamHead<'_> {
+    /// The request, whose other fields are these; or the status that refuses it, and whether it was HEAD (RFC 9113 §8.3.1).
+    ///
+    /// # Errors
+    /// A file server does not do what is asked, or can't understand it.
+    pub fn understand<'a>(
+        &self,
+        fields: impl Iterator<Item = (&'a str, &'a [u8])>,
+        limits: &Limits,
+    ) -> Result<Request, (Status, bool)> {
+        let method = method(self.method);
+        let refuse = |status| (status, method == Ok(Method::Head));
+        let mut head = Head::default();
+        for (nth, (name, value)) in fields.enumerate() {
+            if nth == limits.fields {
+                return Err(refuse(Status::FIELDS_TOO_LARGE));
+            }
+            let differs = |authority: &str| !authority.as_bytes().eq_ignore_ascii_case(value);
+            if name == "host" && self.authority.is_some_and(differs) {
+                return Err(refuse(Status::BAD_REQUEST));
+            }
+            head.take(name, value, true).map_err(refuse)?;
+        }
+        let authority = self.authority.map(str::as_bytes);
+        let has_authority = authority.map_or(head.hosts == 1, is_authority);
+        if !has_authority || head.hosts > 1 {
+            return Err(refuse(Status::BAD_REQUEST));
+        }
+        let too_much = head.content.is_some_and(|len| len > limits.content);
+        head.into_request(method, self.path, true, too_much)
+    }
 }
 
 fn method(name: &str) -> Result<Method, Status> {

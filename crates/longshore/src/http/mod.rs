@@ -1,7 +1,7 @@
-//! HTTP/1.1 as pure functions and state machines: no sockets, no files, no clock.
+//! HTTP as pure functions and state machines: no sockets, no files, no clock.
 //!
-//! A server's [`Connection`] turns received bytes into [`Request`]s and refusals; [`plan()`] turns a request
-//! and what is known of the file into a [`Response`]. The client's side is [`l5p::http`].
+//! A server's [`Connection`] turns received bytes into [`Request`]s and refusals, [`StreamHead`] does so for the fields of a stream of
+//! HTTP/2; [`plan()`] turns a request and what is known of the file into a [`Response`]. The client's side is [`l5p::http`].
 
 mod authority;
 mod conditional;
@@ -19,7 +19,7 @@ pub use authority::is_authority;
 pub use conditional::{EntityTag, Validators};
 pub use connection::{Action, Connection, Limits};
 pub use find_head::{Head, find_head};
-pub use head::decimal;
+pub use head::{StreamHead, decimal};
 pub use noted::Noted;
 pub use plan::{Content, Piece, Response, plan, plan_bytes, redirect, refuse, refuse_unread};
 pub use range::ByteRange;

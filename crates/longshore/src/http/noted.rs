@@ -40,6 +40,24 @@ impl Noted {
         self.text.extend_from_slice(value("user-agent"));
     }
 
+    /// Notes a request that came as `fields` and in other words than a head's: its line, made of these.
+    pub fn note_words<'a>(&mut self, words: [&str; 3], field: impl Fn(&str) -> Option<&'a [u8]>) {
+        self.text.clear();
+        for (word, space) in words.iter().zip(["", " ", " "]) {
+            self.text.extend_from_slice(space.as_bytes());
+            self.text.extend_from_slice(word.as_bytes());
+        }
+        self.text.truncate(MOST[0]);
+        self.ends[0] = self.text.len();
+        let value = |name| {
+            let value = field(name).unwrap_or_default();
+            &value[..value.len().min(MOST[1])]
+        };
+        self.text.extend_from_slice(value("referer"));
+        self.ends[1] = self.text.len();
+        self.text.extend_from_slice(value("user-agent"));
+    }
+
     /// `GET /path HTTP/1.1`; empty if nothing came.
     pub fn line(&self) -> &[u8] {
         &self.text[..self.ends[0]]
@@ -75,6 +93,18 @@ mod tests {
             b"GET /a%20b HTTP/1.1\r\nHost: x\r\nuser-AGENT: curl/8 (x) \r\nReferer:http://b/\r\n\r\n";
         let expected: [&[u8]; 3] = [b"GET /a%20b HTTP/1.1", b"http://b/", b"curl/8 (x)"];
         assert_eq!(noted(head), expected);
+    }
+
+    #[test]
+    fn a_request_of_a_stream_is_noted_as_a_line() {
+        let mut noted = Noted::default();
+        let field = |name: &str| (name == "user-agent").then_some(&b"curl"[..]);
+        noted.note_words(["GET", "/a", "HTTP/2.0"], field);
+        assert_eq!(noted.line(), b"GET /a HTTP/2.0");
+        assert_eq!(
+            (noted.referer(), noted.user_agent()),
+            (&b""[..], &b"curl"[..])
+        );
     }
 
     #[test]

@@ -30,18 +30,26 @@ pub enum Piece {
 /// A response, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The status, for the log.
+    /// The status.
     pub status: Status,
-    /// Head and content.
-    pub pieces: Vec<Piece>,
+    /// The head, as HTTP/1.1 writes it.
+    pub head: String,
+    /// The content.
+    pub content: Vec<Piece>,
     /// Whether the connection stays open after it.
     pub keep_alive: bool,
 }
 
 impl Response {
+    /// The head's fields, for a version that writes them in another way.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let lines = self.head.split("\r\n").skip(1);
+        lines.filter_map(|line| line.split_once(": "))
+    }
+
     /// Bytes of file content in it.
     pub fn file_bytes(&self) -> u64 {
-        self.pieces
+        self.content
             .iter()
             .map(|piece| match piece {
                 Piece::Bytes(_) => 0,
@@ -93,13 +101,13 @@ pub fn plan_bytes(
     let mut head = Head::new(Status::OK, now, request.keep_alive);
     head.field("Content-Type", media_type);
     head.field("Content-Length", content.len());
-    let mut bytes = head.finish();
-    if request.method == Method::Get {
-        bytes.extend_from_slice(&content);
-    }
     Response {
         status: Status::OK,
-        pieces: vec![Piece::Bytes(bytes)],
+        head: head.finish(),
+        content: match request.method {
+            Method::Get => vec![Piece::Bytes(content)],
+            Method::Head => Vec::new(),
+        },
         keep_alive: request.keep_alive,
     }
 }
@@ -148,13 +156,13 @@ fn brief(
     fields(&mut head);
     head.field("Content-Type", "text/plain; charset=utf-8");
     head.field("Content-Length", content.len());
-    let mut bytes = head.finish();
-    if !head_only {
-        bytes.extend_from_slice(content.as_bytes());
-    }
     Response {
         status,
-        pieces: vec![Piece::Bytes(bytes)],
+        head: head.finish(),
+        content: match head_only {
+            false => vec![Piece::Bytes(content.into_bytes())],
+            true => Vec::new(),
+        },
         keep_alive,
     }
 }
@@ -168,13 +176,14 @@ fn whole(request: &Request, content: &Content, now: SystemTime) -> Response {
     file_fields(&mut head, content);
     head.field("Content-Type", &content.media_type);
     head.field("Content-Length", content.size);
-    let mut pieces = vec![Piece::Bytes(head.finish())];
-    if request.method == Method::Get && all.len > 0 {
-        pieces.push(Piece::File(all));
-    }
+    let has_content = request.method == Method::Get && all.len > 0;
     Response {
         status: Status::OK,
-        pieces,
+        head: head.finish(),
+        content: match has_content {
+            true => vec![Piece::File(all)],
+            false => Vec::new(),
+        },
         keep_alive: request.keep_alive,
     }
 }
@@ -187,7 +196,8 @@ fn one_part(request: &Request, content: &Content, part: ByteRange, now: SystemTi
     head.field("Content-Length", part.len);
     Response {
         status: Status::PARTIAL_CONTENT,
-        pieces: vec![Piece::Bytes(head.finish()), Piece::File(part)],
+        head: head.finish(),
+        content: vec![Piece::File(part)],
         keep_alive: request.keep_alive,
     }
 }
@@ -223,7 +233,7 @@ fn several_parts(
         format_args!("multipart/byteranges; boundary={boundary}"),
     );
     head.field("Content-Length", data + framing as u64);
-    let mut pieces = vec![Piece::Bytes(head.finish())];
+    let mut pieces = Vec::new();
     for (text, part) in heads.into_iter().zip(parts) {
         pieces.push(Piece::Bytes(text.into_bytes()));
         pieces.push(Piece::File(*part));
@@ -231,7 +241,8 @@ fn several_parts(
     pieces.push(Piece::Bytes(end.into_bytes()));
     Response {
         status: Status::PARTIAL_CONTENT,
-        pieces,
+        head: head.finish(),
+        content: pieces,
         keep_alive: request.keep_alive,
     }
 }
@@ -239,7 +250,8 @@ fn several_parts(
 fn head_only(status: Status, head: Head, keep_alive: bool) -> Response {
     Response {
         status,
-        pieces: vec![Piece::Bytes(head.finish())],
+        head: head.finish(),
+        content: Vec::new(),
         keep_alive,
     }
 }

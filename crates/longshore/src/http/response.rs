@@ -41,8 +41,8 @@ impl Head {
     }
 
     /// Ends the head.
-    pub fn finish(mut self) -> Vec<u8> {
+    pub fn finish(mut self) -> String {
         self.text.push_str("\r\n");
-        self.text.into_bytes()
+        self.text
     }
 }

@@ -9,6 +9,12 @@ counters! {
         connections,
         /// Connections open now.
         connections_open,
+        /// Connections over which a client speaks HTTP/2.
+        http2_connections,
+        /// Streams of HTTP/2 that were reset before their responses were sent.
+        http2_resets,
+        /// Connections of HTTP/2 that were ended for a flood of frames.
+        http2_floods,
         /// Requests received.
         requests,
         /// Successful responses (2xx) sent.

@@ -1,9 +1,13 @@
 //! `longshore serve`: a directory over HTTPS.
 
+mod client;
 mod counters;
 mod files;
+mod http1;
+mod http2;
 mod options;
 mod outgoing;
+mod respond;
 mod secrets;
 mod server;
 mod session;
@@ -77,7 +81,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let parts = Parts {
         options,
-        tls: secrets.role(all[0].key_log.clone())?,
+        tls: secrets.role(options, all[0].key_log.clone())?,
         rule,
         access_log: access_log.as_ref(),
         port: options.port.unwrap_or(if options.plain { 80 } else { 443 }),
@@ -142,6 +146,7 @@ impl Parts<'_> {
         let rules = Rules {
             matcher: rule.map(|rule| Matcher::new(rule, stack, offload)),
             min_rate: min_rate(options),
+            send_timeout: send_timeout(options),
         };
         stack.set_default_user_timeout(send_timeout(options));
         let mut server = Server::new(store, self.tls.clone(), offload, way, rules);
@@ -242,7 +247,7 @@ impl Application for Serving {
         self.secrets.reload(&options)?;
         let (min_rate, limit) = (min_rate(&options), send_timeout(&options));
         let follow = move |server: &mut Sweeping, attached: &mut Attached| {
-            server.server.set_min_rate(min_rate);
+            server.server.set_limits(min_rate, limit);
             let stack = attached.runtime.stack();
             stack.set_default_user_timeout(limit);
         };
@@ -250,6 +255,16 @@ impl Application for Serving {
         self.others.with_each(follow)?;
         changed.retain(|option| !RELOADED.contains(&option.as_str()));
         Ok(changed)
+    }
+
+    fn stop(&mut self, _now: Instant, attached: &mut Attached) {
+        let leave = |server: &mut Sweeping, attached: &mut Attached| {
+            let stack = attached.runtime.stack();
+            server.server.leave(Instant::now(), stack);
+        };
+        leave(&mut self.server, attached);
+        // A thread that has ended is found at the next poll.
+        let _ = self.others.with_each(leave);
     }
 }
 

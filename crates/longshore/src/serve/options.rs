@@ -65,6 +65,9 @@ pub struct Options {
     /// Pre-shared keys of TLS 1.3 instead of a certificate: lines of `identity:key`, the key in hexadecimal
     #[arg(long, value_name = "FILE", help_heading = "TLS", conflicts_with_all = ["cert", "key"])]
     pub psk: Option<PathBuf>,
+    /// Speak HTTP/1.1 only, also with clients that offer HTTP/2; so does a server with --match, --psk or --plain
+    #[arg(long, help_heading = "TLS")]
+    pub no_http2: bool,
     /// Serve HTTP without TLS
     #[arg(long, help_heading = "TLS", conflicts_with_all = ["cert", "key", "psk", "keylog"])]
     pub plain: bool,

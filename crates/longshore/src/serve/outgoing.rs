@@ -1,43 +1,99 @@
 //! The response that is under way to a client.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::time::Instant;
 
-use host::memory::FileIdentity;
+use host::memory::{FileIdentity, MappedFile};
 use host::{SocketError, SocketId};
+use nic::ring::{RegionId, Slice};
 
 use super::files::{Bytes, Source};
 use super::session::{READ_BYTES, Shared};
-use crate::http::{ByteRange, Piece, Response};
+use crate::http::{ByteRange, Piece, Response, Status};
 use crate::log::LIMITED;
 use crate::store::OpenFile;
 
 /// The response that is being sent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outgoing {
+    pub(super) status: Status,
     pieces: VecDeque<Piece>,
     /// Bytes of the first piece that are queued already.
     sent: u64,
     source: Option<Source>,
     /// Bytes of it that are queued.
-    pub(super) queued: u64,
+    queued: u64,
+    /// Bytes of it before its content.
+    head_bytes: u64,
     pub(super) keep_alive: bool,
-    /// A response is under way, even if its pieces are all queued.
-    pub(super) active: bool,
 }
 
 impl Outgoing {
     /// All of a response, whose file's bytes come from `source`.
-    pub(super) fn new(response: Response, source: Option<Source>) -> Self {
+    pub(super) fn with_head(response: Response, source: Option<Source>) -> Self {
+        let head_bytes = response.head.len() as u64;
+        let mut head = response.head.into_bytes();
+        let mut pieces = VecDeque::from(response.content);
+        if let Some(Piece::Bytes(first)) = pieces.front_mut() {
+            head.append(first);
+            pieces.pop_front();
+        }
+        pieces.push_front(Piece::Bytes(head));
         Outgoing {
-            pieces: response.pieces.into(),
+            status: response.status,
+            pieces,
             sent: 0,
             source,
             queued: 0,
+            head_bytes,
             keep_alive: response.keep_alive,
-            active: true,
         }
+    }
+
+    /// Its content alone.
+    pub(super) fn without_head(response: Response, source: Option<Source>) -> Self {
+        Outgoing {
+            status: response.status,
+            pieces: response.content.into(),
+            sent: 0,
+            source,
+            queued: 0,
+            head_bytes: 0,
+            keep_alive: response.keep_alive,
+        }
+    }
+
+    /// Bytes of its content that are queued.
+    pub(super) fn content_queued(&self) -> u64 {
+        self.queued.saturating_sub(self.head_bytes)
+    }
+
+    /// Bytes of it that are not queued.
+    pub(super) fn left(&self) -> u64 {
+        let all: u64 = self.pieces.iter().map(piece_len).sum();
+        all - self.sent
+    }
+
+    /// That the file is what the head tells of: a client that gets all of a response gets what its head promises.
+    pub(super) fn check_source(
+        &self,
+        now: Instant,
+        id: SocketId,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), SocketError> {
+        if let Some(source) = &self.source
+            && source.has_changed()
+        {
+            shared.counters.files_changed += 1;
+            let file = source.path.display();
+            tracing::warn!(target: LIMITED, %file, "the file changed while it was sent");
+            let _ = shared.stack.abort(now, id);
+            return Err(SocketError::NotFound);
+        }
+        Ok(())
     }
 
     /// Queues what the socket takes, `turn` bytes at most, as long as the file is what the head tells of; whether the response is queued whole.
@@ -48,16 +104,7 @@ impl Outgoing {
         shared: &mut Shared<'_>,
         turn: &mut u64,
     ) -> Result<bool, SocketError> {
-        // A client that gets all of a response gets what its head promises.
-        if let Some(source) = &self.source
-            && source.has_changed()
-        {
-            shared.counters.files_changed += 1;
-            let file = source.path.display();
-            tracing::warn!(target: LIMITED, %file, "the file changed while it was sent");
-            let _ = shared.stack.abort(now, id);
-            return Err(SocketError::NotFound);
-        }
+        self.check_source(now, id, shared)?;
         while let Some(piece) = self.pieces.front() {
             if *turn == 0 {
                 return Ok(false);
@@ -65,14 +112,9 @@ impl Outgoing {
             let queued = match piece {
                 Piece::Bytes(bytes) => shared.stack.write(now, id, &bytes[self.sent as usize..]),
                 Piece::File(range) => {
-                    let rest = ByteRange {
-                        start: range.start + self.sent,
-                        len: (range.len - self.sent).min(*turn),
-                    };
-                    {
-                        let bytes = self.source.as_ref().map(|source| &source.bytes);
-                        send_file(now, id, bytes, rest, shared)
-                    }
+                    let rest = self.rest_of(*range, *turn);
+                    let bytes = self.source.as_ref().map(|source| &source.bytes);
+                    send_file(now, id, bytes, rest, shared)
                 }
             };
             let queued = match queued {
@@ -81,16 +123,61 @@ impl Outgoing {
                 Err(error) => return Err(error),
             };
             *turn = turn.saturating_sub(queued);
-            self.sent += queued;
-            self.queued += queued;
-            if self.sent == piece_len(piece) {
-                self.sent = 0;
-                self.pieces.pop_front();
-            }
+            self.advance(queued);
         }
-        self.active = false;
         self.source = None;
         Ok(true)
+    }
+
+    /// Queues `len` bytes of the content behind `front`, as far as the socket takes them, or adds them to `front` if they are copied anyhow. `len` says
+    /// what is left; whether nothing is. The file [is what the head tells of](Self::check_source).
+    pub(super) fn queue_behind(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        shared: &mut Shared<'_>,
+        front: &mut Vec<u8>,
+        len: &mut u64,
+    ) -> Result<bool, SocketError> {
+        while *len > 0 {
+            let queued = match self.pieces.front() {
+                Some(Piece::Bytes(bytes)) => {
+                    let rest = &bytes[self.sent as usize..];
+                    let rest = &rest[..rest.len().min(*len as usize)];
+                    front.extend_from_slice(rest);
+                    rest.len() as u64
+                }
+                Some(Piece::File(range)) => {
+                    let rest = self.rest_of(*range, *len);
+                    let bytes = self.source.as_ref().map(|source| &source.bytes);
+                    match send_behind(now, id, bytes, rest, front, shared) {
+                        Err(SocketError::WouldBlock) => return Ok(false),
+                        queued => queued?,
+                    }
+                }
+                None => return Err(SocketError::NotFound),
+            };
+            *len -= queued;
+            self.advance(queued);
+        }
+        Ok(true)
+    }
+
+    /// What is left of a range that is the first piece, `most` bytes at most.
+    fn rest_of(&self, range: ByteRange, most: u64) -> ByteRange {
+        ByteRange {
+            start: range.start + self.sent,
+            len: (range.len - self.sent).min(most),
+        }
+    }
+
+    fn advance(&mut self, queued: u64) {
+        self.sent += queued;
+        self.queued += queued;
+        if self.pieces.front().map(piece_len) == Some(self.sent) {
+            self.sent = 0;
+            self.pieces.pop_front();
+        }
     }
 }
 
@@ -102,31 +189,20 @@ fn send_file(
     range: ByteRange,
     shared: &mut Shared<'_>,
 ) -> Result<usize, SocketError> {
-    let ByteRange { start: offset, len } = range;
     match source {
         Some(Bytes::Mapped(file, region)) => {
-            if file.faulted() {
-                tracing::warn!(target: LIMITED, file = %file.path().display(), offset, "the file shrank while it was sent");
-                let _ = shared.stack.abort(now, id);
-                return Err(SocketError::NotFound);
-            }
-            let slice = file.slice(*region, offset, len as u32);
+            let slice = slice(now, id, (file, *region), range, shared)?;
             let queued = shared.stack.send_slices(now, id, &[slice])?;
             shared.counters.file_bytes_zero_copy += queued as u64;
             Ok(queued)
         }
         Some(Bytes::Read(file)) => {
             shared.scratch.resize(READ_BYTES, 0);
-            let wanted = len.min(READ_BYTES as u64) as usize;
-            let read = match file.read_at(&mut shared.scratch[..wanted], offset) {
-                Ok(len) if len > 0 => len,
-                _ => {
-                    tracing::warn!(target: LIMITED, offset, "a file shrank or failed while it was sent");
-                    let _ = shared.stack.abort(now, id);
-                    return Err(SocketError::NotFound);
-                }
-            };
-            let queued = shared.stack.write(now, id, &shared.scratch[..read])?;
+            let mut scratch = std::mem::take(shared.scratch);
+            let read = read(now, id, file, range, &mut scratch, shared);
+            let queued = read.and_then(|read| shared.stack.write(now, id, &scratch[..read]));
+            *shared.scratch = scratch;
+            let queued = queued?;
             shared.counters.file_bytes_copied += queued as u64;
             Ok(queued)
         }
@@ -134,13 +210,78 @@ fn send_file(
     }
 }
 
-/// Puts the file's ranges into the response, as one piece.
+/// Queues a range of a file behind `front` and empties that, or adds some of it to `front`; how much of the range.
+fn send_behind(
+    now: Instant,
+    id: SocketId,
+    source: Option<&Bytes>,
+    range: ByteRange,
+    front: &mut Vec<u8>,
+    shared: &mut Shared<'_>,
+) -> Result<u64, SocketError> {
+    match source {
+        Some(Bytes::Mapped(file, region)) => {
+            let slice = slice(now, id, (file, *region), range, shared)?;
+            shared.stack.write_with_slices(now, id, front, &[slice])?;
+            shared.counters.file_bytes_zero_copy += range.len;
+            front.clear();
+            Ok(range.len)
+        }
+        Some(Bytes::Read(file)) => {
+            let filled = front.len();
+            front.resize(filled + range.len as usize, 0);
+            let read = read(now, id, file, range, &mut front[filled..], shared)?;
+            front.truncate(filled + read);
+            shared.counters.file_bytes_copied += read as u64;
+            Ok(read as u64)
+        }
+        None => Err(SocketError::NotFound),
+    }
+}
+
+fn slice(
+    now: Instant,
+    id: SocketId,
+    (file, region): (&Arc<MappedFile>, RegionId),
+    range: ByteRange,
+    shared: &mut Shared<'_>,
+) -> Result<Slice, SocketError> {
+    let ByteRange { start: offset, len } = range;
+    if file.faulted() {
+        tracing::warn!(target: LIMITED, file = %file.path().display(), offset, "the file shrank while it was sent");
+        let _ = shared.stack.abort(now, id);
+        return Err(SocketError::NotFound);
+    }
+    Ok(file.slice(region, offset, len as u32))
+}
+
+fn read(
+    now: Instant,
+    id: SocketId,
+    file: &File,
+    range: ByteRange,
+    to: &mut [u8],
+    shared: &mut Shared<'_>,
+) -> Result<usize, SocketError> {
+    let ByteRange { start: offset, len } = range;
+    let wanted = len.min(to.len() as u64) as usize;
+    match file.read_at(&mut to[..wanted], offset) {
+        Ok(len) if len > 0 => Ok(len),
+        _ => {
+            tracing::warn!(target: LIMITED, offset, "a file shrank or failed while it was sent");
+            let _ = shared.stack.abort(now, id);
+            Err(SocketError::NotFound)
+        }
+    }
+}
+
+/// Reads the file's ranges into the content, as one piece.
 ///
 /// # Errors
 /// When the file can't be read; [`ResourceBusy`](std::io::ErrorKind::ResourceBusy) when it was written to meanwhile.
 pub(super) fn read_pieces(open: &OpenFile, response: Response) -> std::io::Result<Response> {
     let mut whole = Vec::new();
-    for piece in &response.pieces {
+    for piece in &response.content {
         match piece {
             Piece::Bytes(bytes) => whole.extend_from_slice(bytes),
             Piece::File(range) => {
@@ -154,7 +295,7 @@ pub(super) fn read_pieces(open: &OpenFile, response: Response) -> std::io::Resul
         return Err(std::io::ErrorKind::ResourceBusy.into());
     }
     Ok(Response {
-        pieces: vec![Piece::Bytes(whole)],
+        content: vec![Piece::Bytes(whole)],
         ..response
     })
 }

@@ -47,7 +47,15 @@ impl Secrets {
     ///
     /// # Errors
     /// The system's OpenSSL library, which pre-shared keys need, is missing.
-    pub(super) fn role(&self, key_log: Option<KeyLogSink>) -> Result<Option<TlsRole>> {
+    pub(super) fn role(
+        &self,
+        options: &Options,
+        key_log: Option<KeyLogSink>,
+    ) -> Result<Option<TlsRole>> {
+        // What HTTP/2 compresses, no pattern is found in.
+        let has_http2 = !options.no_http2 && options.patterns.is_none();
+        let http2 = has_http2.then_some("h2");
+        let alpn = http2.into_iter().chain(["http/1.1", "http/1.0"]);
         Ok(match self {
             Self::None => None,
             Self::PreShared(keys) => {
@@ -57,7 +65,7 @@ impl Secrets {
             Self::SelfSigned(certificates) | Self::Certificates(certificates) => {
                 let options = TlsOptions {
                     key_log,
-                    alpn: vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
+                    alpn: alpn.map(|it| it.as_bytes().to_vec()).collect(),
                     ..TlsOptions::default()
                 };
                 let config = server_config_by_name(Arc::clone(certificates), &options)?;

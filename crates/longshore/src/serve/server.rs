@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use host::{
     CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack, TlsRole,
@@ -26,6 +26,8 @@ pub(super) struct Rules {
     pub(super) matcher: Option<Matcher>,
     /// What they have to take.
     pub(super) min_rate: MinRate,
+    /// How long they may let nothing of a response go on its way; what is on its way, the stack watches.
+    pub(super) send_timeout: Option<Duration>,
 }
 
 /// A server of files.
@@ -79,9 +81,10 @@ impl Server {
         self.access_log = Some(log);
     }
 
-    /// Has clients that are not done yet keep another rate, too.
-    pub(super) fn set_min_rate(&mut self, min_rate: MinRate) {
+    /// Has clients that are not done yet keep another rate and timeout, too.
+    pub(super) fn set_limits(&mut self, min_rate: MinRate, send_timeout: Option<Duration>) {
         self.rules.min_rate = min_rate;
+        self.rules.send_timeout = send_timeout;
     }
 
     pub(super) fn listen(
@@ -117,7 +120,13 @@ impl Server {
                     if let Some(matcher) = &self.rules.matcher {
                         matcher.begin(now, stack, id);
                     }
-                    self.with(id, Session::handle_secured);
+                    let is_http2 = stack.alpn(id) == Some(b"h2");
+                    if is_http2 {
+                        self.counters.http2_connections += 1;
+                        // A turn's frames are written together; the next turn's wait for no acknowledgement.
+                        let _ = stack.set_nodelay(id, true);
+                    }
+                    self.with(id, |session| session.handle_secured(now, is_http2));
                     self.drive(now, stack, id, Session::drive);
                 }
                 Event::Readable(id) => {
@@ -171,13 +180,13 @@ impl Server {
         if let Some(log) = &mut self.access_log {
             log.flush();
         }
-        for index in 0..self.sessions.len() {
-            if let Some(session) = &self.sessions[index] {
-                let id = session.id();
-                self.drive(now, stack, id, Session::sweep);
-            }
-        }
+        self.drive_all(now, stack, Session::sweep);
         self.fill_places(now, stack);
+    }
+
+    /// The server ends: clients that can be told are.
+    pub(super) fn leave(&mut self, now: Instant, stack: &mut Stack) {
+        self.drive_all(now, stack, Session::leave);
     }
 
     /// Answers on the control socket.
@@ -275,6 +284,20 @@ impl Server {
             Fate::Abort => {
                 let _ = stack.abort(now, id);
                 self.remove(now, stack, id);
+            }
+        }
+    }
+
+    fn drive_all(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        action: fn(&mut Session, Instant, &mut Shared<'_>) -> Fate,
+    ) {
+        for index in 0..self.sessions.len() {
+            if let Some(session) = &self.sessions[index] {
+                let id = session.id();
+                self.drive(now, stack, id, action);
             }
         }
     }

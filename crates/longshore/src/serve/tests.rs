@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use host::memory::MemoryLevel;
-use host::{ListenOptions, Offload, ReadChunk, SocketError, SocketId};
+use host::{ListenOptions, Offload, ReadChunk, SocketError, SocketId, TlsRole};
+use port::impair::Impairment;
 use sim::{World, WorldConfig};
 
 use super::files::FileSource;
@@ -17,11 +18,13 @@ use crate::store::Store;
 const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const GET: &[u8] = b"GET /file HTTP/1.1\r\nHost: h\r\n\r\n";
 const FILE_BYTES: usize = 4_000_000;
+const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 
-struct Rig {
-    world: World,
-    server: Server,
-    folder: PathBuf,
+/// A server at node 0.
+pub(super) struct Rig {
+    pub(super) world: World,
+    pub(super) server: Server,
+    pub(super) folder: PathBuf,
 }
 
 impl Drop for Rig {
@@ -32,12 +35,28 @@ impl Drop for Rig {
 
 impl Rig {
     fn new(name: &str, rate: u32) -> Rig {
+        let way = FileSource::Copied;
+        Rig::with(name, rate, None, way, (0, Impairment::default()))
+    }
+
+    /// On a link that does this to frames, by a seed.
+    pub(super) fn with(
+        name: &str,
+        rate: u32,
+        tls: Option<TlsRole>,
+        way: FileSource,
+        (seed, link): (u64, Impairment),
+    ) -> Rig {
         let folder = format!("longshore-serve-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("file"), vec![b'x'; FILE_BYTES]).unwrap();
         fs::write(folder.join("short"), "short").unwrap();
-        let mut settings = WorldConfig::default();
+        let mut settings = WorldConfig {
+            seed,
+            links: vec![link; 2],
+            ..WorldConfig::default()
+        };
         settings.nodes[0].stack.memory = 32 << 20;
         let mut world = World::new(settings);
         let min_rate = MinRate {
@@ -47,13 +66,16 @@ impl Rig {
         let rules = Rules {
             matcher: None,
             min_rate,
+            send_timeout: Some(SEND_TIMEOUT),
         };
         let store = Store::open(&folder).unwrap();
-        let way = FileSource::Copied;
-        let mut server = Server::new(store, None, Offload::None, way, rules);
+        let offload = match tls {
+            Some(_) => Offload::Both,
+            None => Offload::None,
+        };
+        let mut server = Server::new(store, tls, offload, way, rules);
         let address = SocketAddr::new(OURS, 80);
-        let limit = Some(Duration::from_secs(20));
-        world.stack(0).set_default_user_timeout(limit);
+        world.stack(0).set_default_user_timeout(Some(SEND_TIMEOUT));
         server.listen(world.stack(0), address).unwrap();
         Rig {
             world,
@@ -62,11 +84,16 @@ impl Rig {
         }
     }
 
-    /// A client that has sent this.
-    fn client(&mut self, request: &[u8]) -> SocketId {
+    /// A client that connects.
+    pub(super) fn connect(&mut self) -> SocketId {
         let now = self.world.now();
         let stack = self.world.stack(1);
-        let id = stack.connect(now, SocketAddr::new(OURS, 80)).unwrap();
+        stack.connect(now, SocketAddr::new(OURS, 80)).unwrap()
+    }
+
+    /// A client that has sent this.
+    fn client(&mut self, request: &[u8]) -> SocketId {
+        let id = self.connect();
         self.run_for(Duration::from_millis(1));
         let now = self.world.now();
         let written = self.world.stack(1).write(now, id, request);
@@ -75,7 +102,7 @@ impl Rig {
     }
 
     /// Takes at most so many bytes of what has come.
-    fn read(&mut self, id: SocketId, most: usize) -> Result<Vec<u8>, SocketError> {
+    pub(super) fn read(&mut self, id: SocketId, most: usize) -> Result<Vec<u8>, SocketError> {
         let now = self.world.now();
         let mut buffer = vec![0; most];
         let len = self.world.stack(1).read(now, id, &mut buffer)?;
@@ -84,7 +111,7 @@ impl Rig {
     }
 
     /// Runs for so long, and sweeps as often as the command does.
-    fn run_for(&mut self, time: Duration) {
+    pub(super) fn run_for(&mut self, time: Duration) {
         let end = self.world.now() + time;
         while self.world.now() < end {
             let now = self.world.now();
@@ -157,7 +184,7 @@ fn who_is_slow_gets_all_of_the_file() {
 }
 
 /// A client on the same stack keeps what it receives.
-fn hold_memory(rig: &mut Rig, level: MemoryLevel) -> Vec<ReadChunk> {
+pub(super) fn hold_memory(rig: &mut Rig, level: MemoryLevel) -> Vec<ReadChunk> {
     let address = SocketAddr::from(([10, 0, 0, 2], 9));
     let stack = rig.world.stack(1);
     let listener = stack.listen(address, ListenOptions::default()).unwrap();

@@ -61,6 +61,34 @@ impl Stack {
         written
     }
 
+    /// Queues bytes, which are copied, and registered memory behind them: all or nothing, and under TLS in as few records as it takes. Of
+    /// the memory holds what [`send_slices`](Self::send_slices) says.
+    ///
+    /// # Errors
+    /// As [`send_slices`](Self::send_slices); [`WouldBlock`](SocketError::WouldBlock) also when there is too little memory for all of it.
+    pub fn write_with_slices(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        bytes: &[u8],
+        slices: &[Slice],
+    ) -> Result<(), SocketError> {
+        self.offload.promote_to_full_tcb(id);
+        self.check_write(id)?;
+        let before = self.switch(Component::Tcp);
+        let checked = slices
+            .iter()
+            .try_for_each(|slice| self.transport().device.driver.regions.check(*slice));
+        let is_empty = bytes.is_empty() && slices.is_empty();
+        let written = checked.and_then(|()| {
+            self.write_with(id, is_empty, |socket, device, _| {
+                socket.write_content_whole(now, device, bytes, slices)
+            })
+        });
+        self.switch(before);
+        written.map(|_| ())
+    }
+
     #[inline]
     fn check_write(&self, id: SocketId) -> Result<(), SocketError> {
         let socket = self.offload.transport.sockets.get(id);

@@ -1,0 +1,80 @@
+//! A connection of `h2`, polled by hand.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use h2::server::{Builder, Connection, Handshake, SendResponse};
+use h2::{Reason, RecvStream};
+
+use super::pipe::{Blank, End};
+use super::stream::AHEAD;
+use crate::http::Limits;
+
+/// Requests that are answered at a time.
+const STREAMS: u32 = 100;
+
+/// In which phase it is.
+#[derive(Debug)]
+pub(super) enum Framing {
+    /// What the client begins with has not come.
+    Handshake(Box<Handshake<End, Blank>>),
+    Open(Box<Connection<End, Blank>>),
+    /// All is said.
+    Closed,
+}
+
+/// What a client has done.
+pub(super) enum Incoming {
+    Request(Box<http::Request<RecvStream>>, SendResponse<Blank>),
+    /// The connection is over, and what there is to say of it is framed.
+    Over(Option<h2::Error>),
+}
+
+impl Framing {
+    pub(super) fn new(end: End, limits: &Limits) -> Framing {
+        let handshake = Builder::new()
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(limits.head as u32)
+            .max_send_buffer_size(AHEAD)
+            .handshake(end);
+        Framing::Handshake(Box::new(handshake))
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self, Framing::Closed)
+    }
+
+    /// Takes what has come, and frames what is to be sent.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
+        if let Framing::Handshake(handshake) = self {
+            match std::task::ready!(Pin::new(handshake).poll(context)) {
+                Ok(connection) => *self = Framing::Open(Box::new(connection)),
+                Err(error) => return self.over(Some(error)),
+            }
+        }
+        let Framing::Open(connection) = self else {
+            return Poll::Pending;
+        };
+        match std::task::ready!(connection.poll_accept(context)) {
+            Some(Ok((request, respond))) => {
+                Poll::Ready(Incoming::Request(Box::new(request), respond))
+            }
+            Some(Err(error)) => self.over(Some(error)),
+            None => self.over(None),
+        }
+    }
+
+    fn over(&mut self, error: Option<h2::Error>) -> Poll<Incoming> {
+        *self = Framing::Closed;
+        Poll::Ready(Incoming::Over(error))
+    }
+
+    /// Ends it: tells the client with GOAWAY which of its requests were looked at.
+    pub(super) fn end(&mut self, reason: Reason) {
+        match self {
+            Framing::Open(connection) => connection.abrupt_shutdown(reason),
+            Framing::Handshake(_) | Framing::Closed => *self = Framing::Closed,
+        }
+    }
+}

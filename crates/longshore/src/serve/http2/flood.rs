@@ -1,0 +1,58 @@
+//! Frames that cost us more than their senders: PING, SETTINGS, PRIORITY, windows and resets without responses in between, as in
+//! CVE-2019-9512 to 9518 and CVE-2023-44487.
+
+use std::time::Instant;
+
+use super::frames::FrameHead;
+
+/// What a client may send at once, of frames that ask for nothing.
+const MOST: u64 = 2000;
+/// What comes back a second.
+const A_SECOND: u64 = 10;
+/// What comes back with each request that is answered, and each frame of content that is sent: its windows have to be opened again.
+const FOR_WORK: u64 = 4;
+/// What a request that is reset costs: its file was opened for nothing.
+const OF_RESET: u64 = 20;
+
+/// What a client may still send.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    left: u64,
+    at: Instant,
+}
+
+impl Allowance {
+    pub(super) fn new(now: Instant) -> Allowance {
+        Allowance {
+            left: MOST,
+            at: now,
+        }
+    }
+
+    /// A frame has come; whether it is one too many.
+    pub(super) fn take(&mut self, now: Instant, head: FrameHead) -> bool {
+        let cost = match head.kind {
+            // Windows limit it.
+            FrameHead::DATA if head.len > 0 => return false,
+            FrameHead::RST_STREAM => OF_RESET,
+            _ => 1,
+        };
+        let seconds = now.duration_since(self.at).as_secs();
+        if seconds > 0 {
+            self.at = now;
+            self.give(seconds.saturating_mul(A_SECOND));
+        }
+        let is_flood = self.left < cost;
+        self.left = self.left.saturating_sub(cost);
+        is_flood
+    }
+
+    /// A request was answered, or a frame of content sent.
+    pub(super) fn worked(&mut self) {
+        self.give(FOR_WORK);
+    }
+
+    fn give(&mut self, more: u64) {
+        self.left = self.left.saturating_add(more).min(MOST);
+    }
+}

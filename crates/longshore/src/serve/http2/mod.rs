@@ -1,0 +1,376 @@
+//! A client that speaks HTTP/2: many responses at a time.
+//!
+//! ```text
+//!   socket ──▶ Arrivals ──▶ Pipe ──▶ Framing (h2) ──▶ respond ──▶ Stream
+//!          ◀── front ◀───── Pipe ◀── Framing (h2) ◀── how long ◀────┤
+//!                └──────────────────────────────────── content ◀────┘
+//! ```
+//!
+//! `h2` keeps windows and frames, and decides whose turn it is. The content goes past it, as HTTP/1.1's does: a frame's head and what it frames are
+//! one record of TLS.
+
+mod arrivals;
+mod connection;
+mod flood;
+mod frames;
+mod pipe;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod wakes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use host::{SocketError, Stack};
+
+use self::arrivals::Arrivals;
+use self::connection::{Framing, Incoming};
+use self::pipe::{Blank, Data, End};
+use self::stream::{Feed, Stream, note, send_head, understand};
+use self::wakes::Wakes;
+use super::client::Client;
+use super::outgoing::Outgoing;
+use super::respond::{Began, refuse, respond};
+use super::session::{Fate, READ_BYTES, Shared, TURN_BYTES};
+use crate::access_log::AccessLog;
+use crate::http::Limits;
+
+/// Bytes of frames that are written without more behind them.
+const RECORD: usize = 16 * 1024;
+
+/// Its requests, and the responses that are under way.
+#[derive(Debug)]
+pub(super) struct Http2 {
+    limits: Limits,
+    framing: Framing,
+    end: End,
+    arrivals: Arrivals,
+    wakes: Arc<Wakes>,
+    /// By their ids.
+    streams: BTreeMap<u32, Stream>,
+    /// What goes to the socket next.
+    front: Vec<u8>,
+    /// And the content behind it.
+    data: Option<Data>,
+    /// Times that this was driven.
+    drives: u64,
+    /// When content was queued last, or nothing was under way first.
+    moved: Instant,
+    /// Scratch for streams that were woken.
+    woken: Vec<u32>,
+}
+
+impl Http2 {
+    pub(super) fn new(now: Instant) -> Http2 {
+        let (limits, end) = (Limits::default(), End::default());
+        Http2 {
+            framing: Framing::new(end.clone(), &limits),
+            limits,
+            end,
+            arrivals: Arrivals::new(now),
+            wakes: Arc::default(),
+            streams: BTreeMap::new(),
+            front: Vec::new(),
+            data: None,
+            drives: 0,
+            moved: now,
+            woken: Vec::new(),
+        }
+    }
+
+    /// Does what can be done now, within one turn; `None` when all is said.
+    pub(super) fn drive(
+        &mut self,
+        now: Instant,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+    ) -> Option<Fate> {
+        let mut turn = TURN_BYTES;
+        self.drives += 1;
+        loop {
+            match self.send(now, client, shared, &mut turn) {
+                Ok(true) => {}
+                Ok(false) if turn == 0 => return Some(Fate::Ready),
+                Ok(false) => return Some(Fate::Waits),
+                Err(_) => return Some(Fate::Over),
+            }
+            if self.framing.is_closed() {
+                return None;
+            }
+            let received = match self.receive(now, client, shared) {
+                Ok(received) => received,
+                Err(fate) => return Some(fate),
+            };
+            turn = turn.saturating_sub(received.unwrap_or(0) as u64);
+            self.poll(now, client, shared);
+            self.feed(now, client, shared);
+            let pipe = &mut *self.end.pipe();
+            let goes_on = received.is_some()
+                | self.wakes.take_connection()
+                | pipe.has_made_room()
+                | pipe.has_output()
+                | self.framing.is_closed();
+            if !goes_on {
+                if self.streams.is_empty() {
+                    self.front = Vec::new();
+                    pipe.trim();
+                }
+                return Some(Fate::Waits);
+            }
+        }
+    }
+
+    /// Looks whether the client takes too long.
+    pub(super) fn sweep(
+        &mut self,
+        now: Instant,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+    ) -> Option<Fate> {
+        if self.framing.is_closed() {
+            return self.drive(now, client, shared);
+        }
+        let queued = shared.stack.info(client.id).map(|info| info.send_queue);
+        if self.has_more() && queued != Some(0) {
+            // The stack gives up who takes nothing of what is queued.
+            self.moved = now;
+        }
+        let waits = now.duration_since(self.moved);
+        let stands_still = |limit| self.has_more() && waits >= limit;
+        if shared.rules.send_timeout.is_some_and(stands_still) {
+            shared.counters.send_timeouts += 1;
+            return Some(Fate::Abort);
+        }
+        let is_late = self.arrivals.takes(now, self.limits.head_time);
+        let is_idle = !self.has_more() && waits >= self.limits.idle_time;
+        shared.counters.client_timeouts += u64::from(is_late);
+        if !is_late && !is_idle {
+            return Some(Fate::Waits);
+        }
+        self.leave();
+        self.drive(now, client, shared)
+    }
+
+    /// Ends the connection, with a word.
+    pub(super) fn leave(&mut self) {
+        self.framing.end(Reason::NO_ERROR);
+    }
+
+    /// Whether responses are under way.
+    pub(super) fn has_more(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// Reads once; how many bytes came, if any did.
+    fn receive(
+        &mut self,
+        now: Instant,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+    ) -> Result<Option<usize>, Fate> {
+        let room = READ_BYTES.saturating_sub(self.end.pipe().input_len());
+        let received = client.read(now, shared, room)?;
+        match received {
+            None => {}
+            Some(0) => self.end.pipe().handle_end(),
+            Some(len) if self.arrivals.look(now, &shared.scratch[..len]) => {
+                shared.counters.http2_floods += 1;
+                self.framing.end(Reason::ENHANCE_YOUR_CALM);
+            }
+            Some(len) => self.end.pipe().handle_input(&shared.scratch[..len]),
+        }
+        Ok(received)
+    }
+
+    /// Answers what was asked.
+    fn poll(&mut self, now: Instant, client: &mut Client, shared: &mut Shared<'_>) {
+        self.wakes.take_connection();
+        let waker = Arc::clone(&self.wakes).into();
+        let mut context = Context::from_waker(&waker);
+        while let Poll::Ready(incoming) = self.framing.poll(&mut context) {
+            match incoming {
+                Incoming::Request(request, respond) => {
+                    self.begin(now, *request, respond, client, shared);
+                }
+                Incoming::Over(None) => {}
+                Incoming::Over(Some(error)) => {
+                    tracing::debug!("a connection of HTTP/2 ended: {error}");
+                    let is_flood = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+                    shared.counters.http2_floods += u64::from(is_flood && error.is_library());
+                }
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        request: http::Request<RecvStream>,
+        mut handle: SendResponse<Blank>,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+    ) {
+        // What it brings is dropped, and `h2` tells the client to stop that when the response is framed (RFC 9113 §8.1).
+        let (parts, _) = request.into_parts();
+        let logged = client
+            .logged
+            .map(|_| Box::new((Began::new(now), note(&parts))));
+        let answer = match understand(&parts, &self.limits) {
+            Ok(request) => respond(&request, client, shared),
+            Err((status, is_head)) => refuse(status, true, is_head, shared),
+        };
+        self.moved = now;
+        self.arrivals.worked();
+        let frames = send_head(&answer.response, &mut handle);
+        let is_aborted = frames.is_err();
+        let id = handle.stream_id().as_u32();
+        let waker = self.wakes.of_stream(id);
+        waker.wake_by_ref();
+        let outgoing = Outgoing::without_head(answer.response, answer.source);
+        let stream = Stream::new(frames.ok().flatten(), waker, outgoing, logged);
+        if stream.is_framed() {
+            client.was_served |= !is_aborted;
+            let log = (&*shared.stack, shared.access_log.as_deref_mut());
+            return stream.log(now, client, log, is_aborted);
+        }
+        self.streams.insert(id, stream);
+    }
+
+    /// Has streams go on that were woken.
+    fn feed(&mut self, now: Instant, client: &Client, shared: &mut Shared<'_>) {
+        let mut woken = std::mem::take(&mut self.woken);
+        self.wakes.swap_streams(&mut woken);
+        for id in woken.drain(..) {
+            let stream = self.streams.get_mut(&id);
+            if stream.map(Stream::feed) != Some(Feed::Gone) {
+                continue;
+            }
+            shared.counters.http2_resets += 1;
+            self.moved = now;
+            if let Some(stream) = self.streams.remove(&id) {
+                let log = (&*shared.stack, shared.access_log.as_deref_mut());
+                stream.log(now, client, log, true);
+            }
+        }
+        self.woken = woken;
+    }
+
+    /// Queues what the socket takes; whether all that is framed is queued.
+    fn send(
+        &mut self,
+        now: Instant,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+        turn: &mut u64,
+    ) -> Result<bool, SocketError> {
+        while *turn > 0 {
+            let is_queued = match self.data.take() {
+                Some(data) => self.queue(now, client, shared, turn, data)?,
+                None if self.front.len() >= RECORD => self.write(now, client, shared, turn)?,
+                None => {
+                    self.data = self.end.pipe().next_data(&mut self.front);
+                    if self.data.is_none() && self.front.is_empty() {
+                        return Ok(true);
+                    }
+                    self.data.is_some() || self.write(now, client, shared, turn)?
+                }
+            };
+            if !is_queued {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes what is in front; whether the socket has taken all of it. If not, it tells when it takes more.
+    fn write(
+        &mut self,
+        now: Instant,
+        client: &Client,
+        shared: &mut Shared<'_>,
+        turn: &mut u64,
+    ) -> Result<bool, SocketError> {
+        while !self.front.is_empty() {
+            match shared.stack.write(now, client.id, &self.front) {
+                Ok(written) => {
+                    *turn = turn.saturating_sub(written as u64);
+                    self.front.drain(..written);
+                }
+                Err(SocketError::WouldBlock) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Queues content behind what is in front, or adds it to that; whether that is done.
+    fn queue(
+        &mut self,
+        now: Instant,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+        turn: &mut u64,
+        mut data: Data,
+    ) -> Result<bool, SocketError> {
+        let Some(stream) = self.streams.get_mut(&data.stream) else {
+            // The client has reset the stream after this was framed: it takes whatever comes.
+            self.front.resize(self.front.len() + data.len as usize, 0);
+            return Ok(true);
+        };
+        client.reader.begin(now, &shared.rules.min_rate);
+        if stream.checked != self.drives {
+            stream.outgoing.check_source(now, client.id, shared)?;
+            stream.checked = self.drives;
+        }
+        let wanted = data.len;
+        let (front, left) = (&mut self.front, &mut data.len);
+        let outgoing = &mut stream.outgoing;
+        let is_queued = outgoing.queue_behind(now, client.id, shared, front, left)?;
+        let queued = wanted - data.len;
+        if queued > 0 {
+            self.moved = now;
+        }
+        *turn = turn.saturating_sub(queued);
+        if !is_queued {
+            self.data = Some(data);
+            return Ok(false);
+        }
+        self.arrivals.worked();
+        if data.ends_stream {
+            self.responded(now, client, shared, data.stream);
+        }
+        Ok(true)
+    }
+
+    /// A response is queued whole.
+    fn responded(
+        &mut self,
+        now: Instant,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+        stream: u32,
+    ) {
+        client.was_served = true;
+        if let Some(stream) = self.streams.remove(&stream) {
+            let log = (&*shared.stack, shared.access_log.as_deref_mut());
+            stream.log(now, client, log, false);
+        }
+    }
+
+    /// The session is over: logs the responses that were under way.
+    pub(super) fn log_unfinished(
+        &self,
+        now: Instant,
+        client: &Client,
+        (stack, mut log): (&Stack, Option<&mut AccessLog>),
+    ) {
+        for stream in self.streams.values() {
+            stream.log(now, client, (stack, log.as_deref_mut()), true);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Who can go on, as `h2` tells it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+
+/// The connection and its streams that were woken.
+#[derive(Debug, Default)]
+pub(super) struct Wakes {
+    connection: AtomicBool,
+    streams: Mutex<Vec<u32>>,
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.connection.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One of the streams.
+#[derive(Debug)]
+struct StreamWake(u32, Arc<Wakes>);
+
+impl Wake for StreamWake {
+    fn wake(self: Arc<Self>) {
+        self.1.streams().push(self.0);
+    }
+}
+
+impl Wakes {
+    /// What wakes a stream.
+    pub(super) fn of_stream(self: &Arc<Self>, stream: u32) -> Waker {
+        Arc::new(StreamWake(stream, Arc::clone(self))).into()
+    }
+
+    /// Whether the connection was woken since this was asked last.
+    pub(super) fn take_connection(&self) -> bool {
+        self.connection.swap(false, Ordering::Relaxed)
+    }
+
+    /// Exchanges the streams that were woken since for an empty list.
+    pub(super) fn swap_streams(&self, empty: &mut Vec<u32>) {
+        std::mem::swap(&mut *self.streams(), empty);
+    }
+
+    fn streams(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
