@@ -112,6 +112,12 @@ impl World {
         &self.hosts[node].stack
     }
 
+    /// The nodes of a machine: hosts with a NIC each that share its addresses.
+    pub fn nodes_of(&self, machine: usize) -> impl Iterator<Item = usize> + use<> {
+        let machines = self.config.nodes.len();
+        (0..usize::from(self.config.workers)).map(move |worker| machine + worker * machines)
+    }
+
     /// A host's NIC.
     ///
     /// # Panics

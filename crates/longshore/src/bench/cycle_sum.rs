@@ -1,4 +1,4 @@
-//! The cycles of both nodes of a world over many steps.
+//! The cycles of both machines of a world over many steps.
 
 use sim::World;
 
@@ -39,7 +39,7 @@ impl CycleSum {
         }
     }
 
-    /// The cycles of both nodes.
+    /// The cycles of both machines.
     pub fn sum(&self) -> [Taken; 2] {
         [0, 1].map(|node| {
             self.all[node].with(&self.clean[node], |all, clean| {

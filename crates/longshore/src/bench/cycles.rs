@@ -55,8 +55,13 @@ tally! {
     }
 }
 
-/// What a node of a world has taken until now.
-pub fn taken(world: &World, node: usize) -> Taken {
+/// What all nodes of a machine have taken until now.
+pub fn taken(world: &World, machine: usize) -> Taken {
+    let nodes = world.nodes_of(machine);
+    nodes.fold(Taken::default(), |sum, node| sum + of_node(world, node))
+}
+
+fn of_node(world: &World, node: usize) -> Taken {
     let cycles = world.cycles(node);
     let meter = world.stack_ref(node).meter();
     Taken {

@@ -3,6 +3,7 @@
 pub(crate) mod case;
 pub(crate) mod clock;
 mod content;
+mod cores;
 mod cycle_sum;
 mod cycles;
 mod daemon;
@@ -93,6 +94,13 @@ pub enum What {
   sudo longshore bench short --linux --report bench.html")]
     Short(short::Settings),
 
+    /// Several cores: what a transaction takes on each, over what it takes on one
+    #[command(after_help = "Examples:
+  longshore bench cores
+  longshore bench cores --cores 1,2,4 --workloads connections --json
+  longshore bench cores --report bench.html")]
+    Cores(cores::Settings),
+
     /// A load balancer: relaying by the host or splicing by the NIC
     #[command(after_help = "Examples:
   longshore bench proxy
@@ -130,6 +138,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         What::Iscsi(settings) => disk::run_iscsi(settings)?,
         What::Content(settings) => experiment::run(settings)?,
         What::Short(settings) => experiment::run(settings)?,
+        What::Cores(settings) => experiment::run(settings)?,
         What::Proxy(settings) => experiment::run(settings)?,
         What::Handoff(settings) => experiment::run(settings)?,
         What::Linux(settings) => linux::run(settings)?,

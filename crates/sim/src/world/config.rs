@@ -27,6 +27,9 @@ pub struct WorldConfig {
     /// Nodes of each machine: hosts with a NIC each that share its addresses, over which its flows are spread. Of `m` machines, node
     /// `n` belongs to machine `n % m`.
     pub workers: u16,
+    /// Workers have a queue each for what they send, and frames come by the queue of the worker that they are for, as with a TAP; else
+    /// they come by each worker's in turns, so that many are passed on.
+    pub own_queues: bool,
     /// The least that the clock moves when it moves: work that falls due in between is done in one batch, as with a
     /// NIC that moderates its interrupts.
     pub granularity: Duration,
@@ -49,6 +52,7 @@ impl Default for WorldConfig {
             links: Vec::new(),
             nodes: vec![NodeConfig::default(); 2],
             workers: 1,
+            own_queues: false,
             granularity: Duration::from_micros(1),
             cycle_counter: None,
             nic_thread: false,

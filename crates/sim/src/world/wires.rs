@@ -3,11 +3,13 @@
 mod fate;
 mod held;
 mod pace;
+mod queue;
 mod wire;
 mod worker;
 
 use std::time::Instant;
 
+use ::wire::packet::{Destination, Steering};
 use nic::{FunctionId, Nic};
 use port::Port;
 use port::exchange::{Exchange, ExchangeConfig};
@@ -18,6 +20,7 @@ use super::config::WorldConfig;
 use fate::decide;
 pub use fate::{Fate, Fates};
 use held::Held;
+use queue::Queue;
 use wire::{Wire, to_port};
 use worker::Worker;
 
@@ -38,7 +41,12 @@ struct Machine {
     workers: Vec<Worker>,
     /// By worker, how it passes frames on; empty where there is one.
     exchanges: Vec<Exchange>,
-    wires: Vec<Wire>,
+    /// By worker, what has come by its queue of the wires.
+    queues: Vec<Queue>,
+    /// Whose queue a frame comes by; `None` where that does not depend on the frame.
+    steering: Option<Steering>,
+    /// To all others: by worker where each has wires of its own, else those of all workers.
+    wires: Vec<Vec<Wire>>,
     /// Frames that have come to one of several workers.
     came: u64,
     /// Where a frame lies that may go to more than one host.
@@ -54,28 +62,21 @@ impl Wires {
             let machine = node % count;
             workers[machine].push(Worker::new(nic, config.nodes[machine].nic_frame_time));
         }
-        let ends = ends(count, config).into_iter();
-        let machines = workers.into_iter().zip(ends).enumerate();
-        let machines = machines.map(|(at, (workers, ends))| {
-            let impairment = config.links.get(at).copied().unwrap_or_default();
-            let wires = ends.into_iter().enumerate().map(|(nth, (to, end))| {
-                let directions = count as u64 * (count as u64 - 1);
-                let direction = (at * (count - 1) + nth) as u64;
-                let seed = config.seed.wrapping_mul(directions);
-                let impairments = Impairments::on_transmit(impairment);
-                Wire {
-                    to,
-                    port: Impair::new(end, impairments, seed.wrapping_add(direction)),
-                    held: Held::default(),
-                }
-            });
-            Machine {
-                exchanges: exchanges(at, config),
-                workers,
-                wires: wires.collect(),
-                came: 0,
-                frame: Vec::new(),
+        let mut wires: Vec<Vec<Vec<Wire>>> = std::iter::repeat_with(Vec::new).take(count).collect();
+        for set in 0..if config.own_queues { config.workers } else { 1 } {
+            for (at, wires) in wires.iter_mut().zip(set_of_wires(set, config)) {
+                at.push(wires);
             }
+        }
+        let machines = workers.into_iter().zip(wires).enumerate();
+        let machines = machines.map(|(at, (workers, wires))| Machine {
+            exchanges: exchanges(at, config),
+            queues: workers.iter().map(|_| Queue::default()).collect(),
+            steering: config.own_queues.then(|| config.steering(at)),
+            workers,
+            wires,
+            came: 0,
+            frame: Vec::new(),
         });
         Self {
             machines: machines.collect(),
@@ -93,14 +94,14 @@ impl Wires {
         for machine in &mut self.machines {
             moved |= match machine.exchanges.is_empty() {
                 true => machine.receive(now, count),
-                false => machine.receive_and_exchange(now),
+                false => machine.receive_and_exchange(now, count),
             };
         }
         moved
     }
 
     pub(super) fn impair(&mut self, node: usize, impairments: Impairments) {
-        for wire in &mut self.machine(node).wires {
+        for wire in self.machine(node).wires.iter_mut().flatten() {
             wire.port.set_impairments(impairments);
         }
     }
@@ -116,7 +117,7 @@ impl Wires {
     }
 
     pub(super) fn inject(&mut self, now: Instant, node: usize, frame: &[u8]) {
-        let wires = &mut self.machine(node).wires;
+        let wires = &mut self.machine(node).wires[0];
         let is_only = wires.len() == 1;
         for wire in wires {
             if is_only || wire.is_for_it(frame) {
@@ -144,6 +145,7 @@ impl Wires {
     /// Frames that the impairments, or full rings between workers, have kept from the host they were for, or changed.
     pub(super) fn harmed(&self) -> u64 {
         let wires = self.machines.iter().flat_map(|machine| &machine.wires);
+        let wires = wires.flatten();
         let counters = wires.map(|wire| wire.port.transmit_counters());
         let mut harmed = counters
             .map(|it| it.lost + it.queue_dropped + it.corrupted)
@@ -190,6 +192,27 @@ fn exchanges(machine: usize, config: &WorldConfig) -> Vec<Exchange> {
     Exchange::between(config.steering(machine), exchange).expect("no descriptor is asked for")
 }
 
+/// By machine, a wire to each other one.
+fn set_of_wires(set: u16, config: &WorldConfig) -> impl Iterator<Item = Vec<Wire>> {
+    let count = config.nodes.len();
+    let directions = count as u64 * (count as u64 - 1);
+    let seed = config.seed.wrapping_mul(directions) ^ u64::from(set) << 48;
+    let machines = ends(count, config).into_iter().enumerate();
+    machines.map(move |(at, ends)| {
+        let impairment = config.links.get(at).copied().unwrap_or_default();
+        let impairments = Impairments::on_transmit(impairment);
+        let wires = ends.into_iter().enumerate().map(|(nth, (to, end))| {
+            let direction = (at * (count - 1) + nth) as u64;
+            Wire {
+                to,
+                port: Impair::new(end, impairments, seed.wrapping_add(direction)),
+                held: Held::default(),
+            }
+        });
+        wires.collect()
+    })
+}
+
 /// By machine, its end of a link to each other one.
 fn ends(count: usize, config: &WorldConfig) -> Vec<Vec<(usize, End)>> {
     let link = port::memory::LinkConfig {
@@ -217,9 +240,10 @@ impl Machine {
         count: fn() -> u64,
     ) -> bool {
         let mut moved = false;
-        for worker in &mut self.workers {
+        let sets = self.wires.len();
+        for (nth, worker) in self.workers.iter_mut().enumerate() {
             let start = count();
-            moved |= match &mut self.wires[..] {
+            moved |= match &mut self.wires[nth % sets][..] {
                 [wire] => wire.carry(now, at, worker, fates),
                 wires => distribute(wires, &mut self.frame, now, at, worker, fates),
             };
@@ -230,7 +254,7 @@ impl Machine {
 
     /// Gives the only worker what has come. Answers whether there was anything.
     fn receive(&mut self, now: Instant, count: fn() -> u64) -> bool {
-        let (wires, worker) = (&mut self.wires, &mut self.workers[0]);
+        let (wires, worker) = (&mut self.wires[0], &mut self.workers[0]);
         let start = count();
         let mut moved = false;
         for wire in wires {
@@ -248,46 +272,78 @@ impl Machine {
         moved
     }
 
-    /// The same for several: the wire gives frames to one of them for a while, then to the next, and whoever is given one that is
-    /// another's passes it on.
-    fn receive_and_exchange(&mut self, now: Instant) -> bool {
-        let Self {
-            workers,
-            exchanges,
-            wires,
-            came,
-            ..
-        } = self;
-        let mut moved = false;
-        for wire in wires {
-            while !workers.iter_mut().any(|it| it.receive_pace.is_busy(now)) {
-                let received = wire.port.receive(now, &mut |frame, meta| {
-                    let queue = (*came / FRAMES_ON_QUEUE) as usize % workers.len();
-                    *came += 1;
-                    let worker = &mut workers[queue];
-                    let take = &mut |frame: &[u8], meta| worker.take(now, frame, meta);
-                    exchanges[queue].sort(frame, meta, take);
+    /// The same for several: each takes what has come by its queue, and passes on what is another's.
+    fn receive_and_exchange(&mut self, now: Instant, count: fn() -> u64) -> bool {
+        let mut moved = self.fill_queues(now);
+        for ((exchange, worker), queue) in self
+            .exchanges
+            .iter_mut()
+            .zip(&mut self.workers)
+            .zip(&mut self.queues)
+        {
+            let start = count();
+            moved |= queue.give(|frame, meta| {
+                exchange.sort(frame, meta, &mut |frame, meta| {
+                    worker.take(now, frame, meta);
                 });
-                if received.expect("a link in memory does not fail") == 0 {
-                    break;
-                }
-                moved = true;
-            }
+                !worker.receive_pace.is_busy(now)
+            });
+            exchange.publish();
+            worker.receive_cycles += count() - start;
         }
-        exchanges.iter_mut().for_each(Exchange::publish);
-        for (exchange, worker) in exchanges.iter_mut().zip(workers) {
+        for (exchange, worker) in self.exchanges.iter_mut().zip(&mut self.workers) {
+            let start = count();
             while !worker.receive_pace.is_busy(now)
                 && exchange.receive(&mut |frame, meta| worker.take(now, frame, meta)) > 0
             {
                 moved = true;
             }
             worker.nic.flush(now);
+            worker.receive_cycles += count() - start;
+        }
+        moved
+    }
+
+    /// Takes from the wires what has come, unless something is still in a queue. Answers whether there was anything.
+    fn fill_queues(&mut self, now: Instant) -> bool {
+        let Self {
+            workers,
+            queues,
+            steering,
+            wires,
+            came,
+            ..
+        } = self;
+        let mut moved = false;
+        let is_free = |worker: &mut Worker| !worker.receive_pace.is_busy(now);
+        if !queues.iter().all(Queue::is_empty) || !workers.iter_mut().all(is_free) {
+            return false;
+        }
+        for wire in wires.iter_mut().flatten() {
+            while wire
+                .port
+                .receive(now, &mut |frame, meta| {
+                    let in_turns = (*came / FRAMES_ON_QUEUE) as usize % queues.len();
+                    let own = steering.map(|it| it.destination(frame));
+                    let queue = match own {
+                        None => in_turns,
+                        Some(Destination::Worker(worker)) => worker,
+                        Some(Destination::All) => 0,
+                    };
+                    *came += 1;
+                    queues[queue].push(frame, meta);
+                })
+                .expect("a link in memory does not fail")
+                > 0
+            {
+                moved = true;
+            }
         }
         moved
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let wires = self.wires.iter();
+        let wires = self.wires.iter().flatten();
         let due = wires.flat_map(|wire| [wire.port.poll_timeout(), wire.held.poll_timeout()]);
         let workers = self.workers.iter().filter_map(Worker::poll_timeout);
         due.flatten().chain(workers).min()

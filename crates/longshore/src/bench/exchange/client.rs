@@ -6,8 +6,10 @@ use std::time::Instant;
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use host::{Event, SocketError, SocketId, Stack};
+use sim::Suite;
 
 use super::messages::Messages;
+use super::secure::{End, secure};
 use crate::bench::latency::{self, nanos};
 use crate::bench::turn::{Talk, slot};
 
@@ -26,6 +28,7 @@ pub struct Client {
     until: u64,
     verified: bool,
     latency: Histogram<u64>,
+    secured: Option<Suite>,
     request: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -66,9 +69,15 @@ impl Client {
             until: 0,
             verified: true,
             latency: latency::histogram(),
+            secured: None,
             request: Vec::new(),
             buffer: vec![0; messages.response_len()],
         })
+    }
+
+    /// With TLS on its connections, if a suite is given: from their first byte on, with keys that the server knows.
+    pub fn secured_by(self, secured: Option<Suite>) -> Self {
+        Self { secured, ..self }
     }
 
     /// Has so many connections more to open.
@@ -126,7 +135,13 @@ impl Client {
     /// When a connection fails.
     pub fn handle(&mut self, talk: &mut Talk<'_, Messages>, event: &Event) -> anyhow::Result<()> {
         match *event {
-            Event::Connected(socket) | Event::Writable(socket) => self.write(talk, socket),
+            Event::Connected(socket) => {
+                if let Some(suite) = self.secured {
+                    secure(talk, socket, suite, End::Client)?;
+                }
+                self.write(talk, socket)
+            }
+            Event::Writable(socket) => self.write(talk, socket),
             Event::Readable(socket) => self.read(talk, socket),
             Event::Closed(socket, ref reason) => {
                 let is_over = self.connection(socket).is_none();

@@ -2,6 +2,7 @@
 
 mod client;
 mod messages;
+mod secure;
 mod server;
 
 use std::time::Instant;

@@ -2,8 +2,10 @@
 
 use anyhow::Context as _;
 use host::{Event, ListenerId, SocketError, SocketId, read_cycles};
+use sim::Suite;
 
 use super::messages::Messages;
+use super::secure::{End, secure};
 use crate::bench::turn::{Talk, slot};
 
 /// A server on our stack.
@@ -12,6 +14,9 @@ pub struct Server {
     transactions_per_connection: u32,
     /// By the index of its socket.
     connections: Vec<Connection>,
+    secured: Option<Suite>,
+    /// Requests that have come.
+    requests: u64,
     buffer: Vec<u8>,
     verified: bool,
     /// Cycles that the check took, in this turn.
@@ -42,10 +47,22 @@ impl Server {
             listener,
             transactions_per_connection,
             connections: Vec::new(),
+            secured: None,
+            requests: 0,
             buffer: vec![0; messages.request_len()],
             verified: true,
             aside: 0,
         }
+    }
+
+    /// With TLS on its connections, if a suite is given: from their first byte on, with keys that the client knows.
+    pub fn secured_by(self, secured: Option<Suite>) -> Self {
+        Self { secured, ..self }
+    }
+
+    /// Requests until now.
+    pub fn requests(&self) -> u64 {
+        self.requests
     }
 
     /// Whether every request was the right one.
@@ -74,6 +91,9 @@ impl Server {
             Event::Accepted(_) => {
                 while let Some(socket) = talk.stack.accept(self.listener) {
                     *slot(&mut self.connections, socket) = Connection::default();
+                    if let Some(suite) = self.secured {
+                        secure(talk, socket, suite, End::Server)?;
+                    }
                 }
                 Ok(())
             }
@@ -106,6 +126,7 @@ impl Server {
             connection.received += len as u32;
             if connection.received as usize == talk.messages.request_len() {
                 connection.answering = true;
+                self.requests += 1;
                 if !answer(talk, socket, connection, self.transactions_per_connection)? {
                     return Ok(());
                 }
