@@ -35,6 +35,12 @@ type Errand<S> = Box<dyn FnOnce(&mut S, &mut Attached) + Send>;
 
 /// So long the first core's thread waits for an answer, and does not serve meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A thread that has so many errands to do is given no more of those that others make up for.
+const BACKLOG: u64 = 256;
+/// Errands that a thread does in a turn.
+const AT_ONCE: usize = 64;
+/// How often a thread that ends is looked for.
+const LOOK: Duration = Duration::from_millis(5);
 /// The first core's thread is woken when there are so many sockets, to look after the heap.
 const MANY: u32 = 64;
 
@@ -50,6 +56,8 @@ struct Running<S> {
     given: u64,
     /// One of the first so many errands was not done in time.
     overdue: u64,
+    /// Errands that must be done when it is asked next whether the thread goes on.
+    awaited: u64,
     errands: Option<Sender<Errand<S>>>,
     thread: Option<JoinHandle<Result<()>>>,
 }
@@ -100,6 +108,7 @@ impl<S: Shard> Threads<S> {
                 told,
                 given: 0,
                 overdue: 0,
+                awaited: 0,
                 errands: Some(errands),
                 thread: Some(thread.context("no thread for another core")?),
             });
@@ -146,6 +155,17 @@ impl<S: Shard> Threads<S> {
         }
     }
 
+    /// The same, but for a thread that is far behind with what it was given: something newer is to follow.
+    pub fn tell_each_in_time(
+        &mut self,
+        errand: impl Fn(&mut S, &mut Attached) + Clone + Send + 'static,
+    ) {
+        let in_time = self.0.iter_mut().filter(|it| it.backlog() < BACKLOG);
+        for running in in_time {
+            running.give(Box::new(errand.clone()));
+        }
+    }
+
     /// That all threads run.
     ///
     /// # Errors
@@ -161,13 +181,17 @@ impl<S: Shard> Threads<S> {
         })
     }
 
-    /// Whether all have done what they were given until now. If so, they are given something to do until this is asked again.
+    /// Whether all have done what they had been given when this was asked last. If so, they are given something to do until it is asked
+    /// again.
     pub fn go_on(&mut self) -> bool {
-        if let Some(stuck) = self.0.iter().find(|it| !it.has_done(it.given)) {
+        if let Some(stuck) = self.0.iter().find(|it| !it.has_done(it.awaited)) {
             tracing::warn!(target: LIMITED, "worker {} does not answer", stuck.worker);
             return false;
         }
         self.tell_each(|_, _| ());
+        for running in &mut self.0 {
+            running.awaited = running.given;
+        }
         true
     }
 
@@ -177,13 +201,14 @@ impl<S: Shard> Threads<S> {
         sockets.map(|it| it.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether each has ended what it was told to end.
-    pub fn are_done(&self) -> bool {
+    /// The number of one that has not ended what it was told to end.
+    pub fn unfinished(&self) -> Option<usize> {
         let mut threads = self.0.iter();
-        threads.all(|it| it.told.is_done.load(Ordering::Acquire))
+        let found = threads.find(|it| !it.told.is_done.load(Ordering::Acquire));
+        found.map(|it| it.worker)
     }
 
-    /// Ends them, after what was posted has gone out.
+    /// Ends them, after what was posted has gone out. One that does not answer is left behind.
     ///
     /// # Errors
     /// What a port has failed with.
@@ -236,6 +261,10 @@ impl<S> Running<S> {
         self.told.done.load(Ordering::Acquire) >= errands
     }
 
+    fn backlog(&self) -> u64 {
+        self.given - self.told.done.load(Ordering::Relaxed)
+    }
+
     fn is_late(&self) -> bool {
         !self.has_done(self.overdue) && !self.told.has_ended.load(Ordering::Acquire)
     }
@@ -256,6 +285,14 @@ impl<S> Running<S> {
 
     fn stop(&mut self) -> Result<()> {
         self.tell_to_end();
+        let until = Instant::now() + PATIENCE;
+        while self.thread.is_some() && !self.told.has_ended.load(Ordering::Acquire) {
+            if Instant::now() >= until {
+                self.thread = None;
+                tracing::warn!("{:#}; it is left behind", self.silence());
+            }
+            thread::sleep(LOOK);
+        }
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(result)) => result,
@@ -289,22 +326,32 @@ impl<S: Shard> Worker<S> {
             let mut progress = attached.runtime.poll(now)?;
             progress |= self.shard.poll(now, &mut attached)?;
             self.tell(attached.runtime.stack().socket_count());
-            match self.inbox.try_recv() {
-                Ok(errand) => {
-                    errand(&mut self.shard, &mut attached);
-                    self.told.done.fetch_add(1, Ordering::Release);
-                }
-                Err(TryRecvError::Disconnected) => {
+            match self.do_errands(&mut attached) {
+                Some(TryRecvError::Disconnected) => {
                     attached.runtime.shutdown(Instant::now())?;
                     return Ok(());
                 }
-                Err(TryRecvError::Empty) if progress => {}
-                Err(TryRecvError::Empty) => {
+                Some(TryRecvError::Empty) if !progress => {
                     let deadline = self.shard.poll_timeout();
                     attached.runtime.wait(now, deadline, &[])?;
                 }
+                Some(TryRecvError::Empty) | None => {}
             }
         }
+    }
+
+    /// Does what it was given, but no more than it may in a turn. Why it has stopped, if there was nothing at all.
+    fn do_errands(&mut self, attached: &mut Attached) -> Option<TryRecvError> {
+        for nth in 0..AT_ONCE {
+            match self.inbox.try_recv() {
+                Ok(errand) => {
+                    errand(&mut self.shard, attached);
+                    self.told.done.fetch_add(1, Ordering::Release);
+                }
+                Err(why) => return (nth == 0).then_some(why),
+            }
+        }
+        None
     }
 
     fn tell(&self, sockets: u32) {
@@ -345,6 +392,53 @@ mod tests {
         }
     }
 
+    /// A thread that does what it is given when a test says so.
+    fn one() -> (Threads<Idle>, Arc<Told>, Receiver<Errand<Idle>>) {
+        let told = Arc::new(Told::default());
+        let (errands, inbox) = mpsc::channel();
+        let running = Running {
+            worker: 1,
+            bell: Doorbell::new().expect("a descriptor is left"),
+            told: Arc::clone(&told),
+            given: 0,
+            overdue: 0,
+            awaited: 0,
+            errands: Some(errands),
+            thread: None,
+        };
+        (Threads(vec![running]), told, inbox)
+    }
+
+    #[test]
+    fn who_was_given_something_just_now_goes_on_and_who_does_nothing_does_not() {
+        let (mut threads, told, inbox) = one();
+        for _ in 0..5 {
+            assert!(threads.go_on());
+            // It does all that it has, and is given more before this is asked again.
+            told.done
+                .fetch_add(inbox.try_iter().count() as u64, Ordering::Release);
+            threads.tell_each(|_, _| ());
+        }
+        assert!(threads.go_on());
+        assert!(!threads.go_on());
+        assert!(!threads.go_on());
+        told.done
+            .fetch_add(inbox.try_iter().count() as u64, Ordering::Release);
+        assert!(threads.go_on());
+    }
+
+    #[test]
+    fn who_is_far_behind_is_given_no_more_news() {
+        let (mut threads, told, inbox) = one();
+        for _ in 0..2 * BACKLOG {
+            threads.tell_each_in_time(|_, _| ());
+        }
+        assert_eq!(inbox.try_iter().count() as u64, BACKLOG);
+        told.done.store(BACKLOG, Ordering::Release);
+        threads.tell_each_in_time(|_, _| ());
+        assert_eq!(inbox.try_iter().count(), 1);
+    }
+
     /// So many threads that have nothing to do.
     fn threads(count: usize) -> Threads<Idle> {
         let shards = (0..count).map(|_| {
@@ -378,6 +472,7 @@ mod tests {
         let given = threads.0[1].given;
         assert!(threads.with_each(|_, _| ()).is_err());
         assert_eq!(threads.0[1].given, given, "it was asked again");
+        assert!(threads.go_on());
         assert!(!threads.go_on());
 
         gate.wait();

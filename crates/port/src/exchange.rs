@@ -108,6 +108,7 @@ impl Exchange {
     pub fn sort(&mut self, frame: &[u8], meta: Meta, take: &mut Take<'_>) {
         match self.steering.destination(frame) {
             Destination::Worker(worker) if worker == self.worker => take(frame, meta),
+            Destination::Any => take(frame, meta),
             Destination::Worker(worker) => self.pass_on(worker, frame, meta),
             Destination::All => {
                 for at in 0..self.outgoing.len() {

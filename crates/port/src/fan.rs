@@ -14,8 +14,8 @@ use crate::exchange::{Exchange, ExchangeConfig};
 use crate::meta::Capabilities;
 use crate::{Fill, Port, Source, Take};
 
-/// Bytes of the rings from a worker to all others: a whole batch of super-frames fits that comes by the wrong queue. Pages that are never
-/// used cost nothing.
+/// Bytes of the rings from a worker to all others: up to three cores, a whole batch of super-frames fits that is one other worker's and
+/// comes by the wrong queue. Pages cost nothing until a frame has been there.
 const ALL_BYTES: usize = 8 << 20;
 /// Bytes of one of them at least: 16 super-frames.
 const RING_BYTES: usize = 1 << 20;

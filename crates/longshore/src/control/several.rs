@@ -39,6 +39,7 @@ pub fn one_of(answers: Vec<Answer>) -> Answer {
         return Answer::Error("there is no stack".to_owned());
     };
     match first {
+        Answer::Error(_) => first,
         Answer::Stat(groups) => {
             let mut all = vec![groups];
             for answer in answers {
@@ -183,6 +184,8 @@ mod tests {
         assert_eq!(one_of(vec![stat(1, 0, 1), error.clone()]), error);
         assert_eq!(one_of(vec![Answer::Restored(1), error.clone()]), error);
         assert_eq!(one_of(vec![Answer::Done, error.clone()]), error);
+        assert_eq!(one_of(vec![error.clone(), Answer::Done]), error);
+        assert_eq!(one_of(vec![error.clone(), stat(1, 0, 1)]), error);
         let restored = vec![Answer::Restored(1), Answer::Restored(2)];
         assert_eq!(one_of(restored), Answer::Restored(3));
     }

@@ -141,7 +141,6 @@ impl Balancer {
     /// Does what the events and the clock ask for. Whether there was anything.
     pub fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
         let mut progress = self.watch_memory(now, stack);
-        progress |= self.handle_timeouts(now, stack);
         for _ in 0..self.ready.len() {
             let Some(key) = self.ready.pop_front() else {
                 break;
@@ -153,6 +152,8 @@ impl Balancer {
             progress = true;
             self.handle_event(now, stack, event);
         }
+        // Behind what has come meanwhile: a thread that was held up is not taken for a peer that does not answer.
+        progress |= self.handle_timeouts(now, stack);
         while let Some(key) = self.parts.woken.pop_front() {
             progress = true;
             self.with(now, stack, key, |session, sh| session.handle_room(sh));
@@ -190,7 +191,7 @@ impl Balancer {
             self.deadlines.next(),
             self.checker.poll_timeout(),
             (has_idle || has_lines || self.parts.has_removed_pools()).then_some(self.swept + SWEEP),
-            self.parts.ends,
+            self.parts.ends.filter(|_| self.sessions.open > 0),
             self.parts.admission.poll_timeout(),
             // Who has had a turn or may have a server goes on at once.
             (!self.ready.is_empty() || !self.parts.woken.is_empty()).then_some(self.swept),

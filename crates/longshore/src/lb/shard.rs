@@ -20,6 +20,8 @@ use crate::shards::{Shard, Threads};
 
 /// How often the NIC is asked at the end whether it has finished.
 const FINISHED: Duration = Duration::from_millis(10);
+/// Other cores may end so long after the time by which all should have.
+const LATE: Duration = Duration::from_secs(2);
 
 /// The load balancer of one core.
 pub(super) struct Balancing {
@@ -98,12 +100,22 @@ pub(super) struct All {
 impl All {
     /// Has the others take what checks have found.
     fn pass_on_verdicts(&mut self) {
-        for verdict in self.own.balancer.take_verdicts() {
-            self.others.tell_each(move |shard, attached| {
-                let stack = attached.runtime.stack();
-                shard.balancer.heed(Instant::now(), stack, &verdict);
-            });
+        let verdicts = self.own.balancer.take_verdicts();
+        if verdicts.is_empty() || self.others.are_none() {
+            return;
         }
+        let verdicts: Arc<[_]> = verdicts.into();
+        self.others.tell_each_in_time(move |shard, attached| {
+            for verdict in &*verdicts {
+                let stack = attached.runtime.stack();
+                shard.balancer.heed(Instant::now(), stack, verdict);
+            }
+        });
+    }
+
+    /// When the others have ended at the latest, or hang.
+    fn late(&self) -> Option<Instant> {
+        self.own.balancer.ends().map(|ends| ends + LATE)
     }
 
     /// What the files say now, and the options that have changed and need a restart.
@@ -139,10 +151,17 @@ impl Application for All {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.own.poll_timeout()
+        let late = self.late().filter(|_| self.own.is_done());
+        [self.own.poll_timeout(), late].into_iter().flatten().min()
     }
 
     fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
+        // Either all of them change, or none.
+        if matches!(request, Request::Drain { .. })
+            && let Err(error) = self.others.with_each(|_, _| ())
+        {
+            return Answer::Error(format!("{error}; nothing has changed"));
+        }
         let own = self.own.answer(request.clone(), attached);
         if self.others.are_none() {
             return own;
@@ -166,13 +185,16 @@ impl Application for All {
         if let Some(sink) = &attached.key_log {
             config.log_keys(sink)?;
         }
-        restart.extend(self.own.reload(&config, attached));
+        let config = Arc::new(config);
+        let theirs = Arc::clone(&config);
         let followed = self
             .others
-            .with_each(move |shard, attached| drop(shard.reload(&config, attached)));
+            .with_each(move |shard, attached| drop(shard.reload(&theirs, attached)));
         if let Err(error) = followed {
             tracing::warn!("{error:#}: it follows the reload later");
         }
+        // The last, so that its new checks do not wait for the others.
+        restart.extend(self.own.reload(&config, attached));
         Ok(restart)
     }
 
@@ -190,7 +212,14 @@ impl Application for All {
             .tell_each(|shard, attached| shard.stop(attached));
     }
 
-    fn is_done(&self, _now: Instant, _attached: &mut Attached) -> bool {
-        self.own.is_done() && self.others.are_done()
+    fn is_done(&self, now: Instant, _attached: &mut Attached) -> bool {
+        let Some(worker) = self.others.unfinished() else {
+            return self.own.is_done();
+        };
+        let is_late = self.own.is_done() && self.late().is_some_and(|late| late <= now);
+        if is_late {
+            tracing::warn!("worker {worker} does not end, and is left behind");
+        }
+        is_late
     }
 }

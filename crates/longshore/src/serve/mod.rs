@@ -252,7 +252,9 @@ impl Application for Serving {
             stack.set_default_user_timeout(limit);
         };
         follow(&mut self.server, attached);
-        self.others.with_each(follow)?;
+        if let Err(error) = self.others.with_each(follow) {
+            tracing::warn!("{error:#}: it follows the reload later");
+        }
         changed.retain(|option| !RELOADED.contains(&option.as_str()));
         Ok(changed)
     }

@@ -104,6 +104,7 @@ proptest! {
                 let is_its = |frame: &&Vec<u8>| match steering.destination(frame) {
                     Destination::Worker(its) => its == worker,
                     Destination::All => true,
+                    Destination::Any => worker == queue,
                 };
                 let expected: Vec<_> = frames.iter().filter(is_its).cloned().collect();
                 prop_assert_eq!(&got[worker], &expected);

@@ -328,7 +328,7 @@ impl Machine {
                     let queue = match own {
                         None => in_turns,
                         Some(Destination::Worker(worker)) => worker,
-                        Some(Destination::All) => 0,
+                        Some(Destination::All | Destination::Any) => 0,
                     };
                     *came += 1;
                     queues[queue].push(frame, meta);

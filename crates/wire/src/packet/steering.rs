@@ -7,8 +7,8 @@
 //! | TCP, UDP | by both addresses and ports |
 //! | an ICMP error | as the packet that it quotes |
 //! | a fragment, another ICMP message, another protocol | by both addresses |
-//! | ARP, neighbour discovery | all of them |
-//! | neither IP nor ARP, or malformed | the first |
+//! | ARP, neighbour discovery from the same link | all of them |
+//! | neither IP nor ARP, or malformed | whoever it comes to |
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
@@ -37,6 +37,8 @@ pub enum Destination {
     Worker(usize),
     /// Each worker's: all of them have neighbours.
     All,
+    /// Whoever's it comes to: nobody has a use for it. A peer could fill one worker's ring with what is always the same one's.
+    Any,
 }
 
 impl Steering {
@@ -149,7 +151,7 @@ impl Steering {
         match locate(frame) {
             Ok(Located::Ip(layer)) => self.of_packet(frame, &layer),
             Ok(Located::Arp { .. }) => Destination::All,
-            Ok(Located::Other(_)) | Err(_) => Destination::Worker(0),
+            Ok(Located::Other(_)) | Err(_) => Destination::Any,
         }
     }
 
@@ -160,7 +162,9 @@ impl Steering {
             false => Message::of(layer.protocol, upper),
         };
         let quoted = match message {
-            Message::Discovery => return Destination::All,
+            // RFC 4861 §6.1, §7.1: what a router has forwarded is dropped.
+            Message::Discovery if layer.hop_limit == 255 => return Destination::All,
+            Message::Discovery => return Destination::Any,
             Message::Error => quoted(&upper[icmp::HEADER_LEN..]).ok(),
             Message::Other => None,
         };

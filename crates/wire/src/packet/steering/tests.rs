@@ -174,6 +174,25 @@ fn neighbours_speak_to_all_workers() {
 }
 
 #[test]
+fn what_nobody_has_a_use_for_is_no_certain_workers() {
+    let steering = Steering::new(&[7; 16], 4);
+    let ends = (
+        "2001:db8::1".parse().unwrap(),
+        "2001:db8::2".parse().unwrap(),
+    );
+    // A router has forwarded it.
+    let mut discovery = icmp(ends, [0, 135], &[0; 32]);
+    discovery[ethernet::HEADER_LEN + 7] = 254;
+    // Its options for the destination are cut short.
+    let cut = message(ends, 60, &[protocol::TCP, 9, 0, 0]);
+    let mut unknown = vec![0; 60];
+    unknown[12..14].copy_from_slice(&[0x88, 0xcc]);
+    for frame in [discovery, cut, unknown, vec![0; 5]] {
+        assert_eq!(steering.destination(&frame), Destination::Any, "{frame:?}");
+    }
+}
+
+#[test]
 fn flows_are_spread_evenly_and_otherwise_under_another_secret() {
     const FLOWS: u32 = 8000;
     let flow = |at: u32| FlowKey {
