@@ -4,8 +4,8 @@
 Usage: lines.py [--where] SHARED_LINES ARGUMENT…: the example of that name (crates/sim/examples), run under valgrind's lackey.
 
 Whose turn it is says the last store to a mark of the example's. A line passes when a core touches it that another core of its machine has
-written since, or writes it while the other one has it. What belongs to no core is left out: the wires' own work, and the stack of the one
-thread that plays all cores.
+written since, or writes it while the other one has it. What belongs to no core is left out: the wires' own work, the marks, and the
+stack of the one thread that plays all cores.
 """
 import collections
 import os
@@ -57,15 +57,18 @@ class Count:
                 instruction = text
             elif text[0] == " ":
                 address, _, size = text[3:].partition(",")
-                self.access(int(address, 16), int(size), text[1] != "L", told.get("marks"), instruction)
+                if len(told) >= 2:
+                    places = tuple(int(told[name], 16) for name in ("marks", "asked"))
+                    self.access(int(address, 16), int(size), text[1] != "L", places, instruction)
 
-    def access(self, address, size, writes, marks, instruction):
-        mark = (address >> LINE) - (int(marks, 16) >> LINE) if marks else -1
+    def access(self, address, size, writes, told, instruction):
+        marks, asked = told
+        mark = (address >> LINE) - (marks >> LINE)
         if 0 <= mark <= BEGIN:
             self.begun |= mark == BEGIN
             self.whose = mark if mark != BEGIN else self.whose
             return
-        if self.whose == NOBODY or address in STACK:
+        if self.whose == NOBODY or address in STACK or address == asked:
             return
         machine = self.whose % MACHINES
         self.accesses += self.begun

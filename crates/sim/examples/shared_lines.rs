@@ -24,13 +24,13 @@ const NOBODY: usize = NODES;
 /// The mark of the beginning: what came before has warmed up.
 const BEGIN: usize = NODES + 1;
 
-/// A cache line.
+/// A cache line of its own.
 #[repr(align(64))]
-struct Mark(AtomicU8);
+struct Line<T>(T);
 
-static MARKS: [Mark; NODES + 2] = [const { Mark(AtomicU8::new(0)) }; NODES + 2];
+static MARKS: [Line<AtomicU8>; NODES + 2] = [const { Line(AtomicU8::new(0)) }; NODES + 2];
 /// How often the world has asked for the time.
-static ASKED: AtomicUsize = AtomicUsize::new(0);
+static ASKED: Line<AtomicUsize> = Line(AtomicUsize::new(0));
 
 fn mark(whose: usize) {
     MARKS[whose].0.store(1, Ordering::Relaxed);
@@ -41,7 +41,7 @@ fn mark(whose: usize) {
 fn clock() -> u64 {
     /// Of a step: at the beginning and the end of four turns of each node.
     const OF_A_STEP: usize = 2 * 4 * NODES;
-    let asked = ASKED.fetch_add(1, Ordering::Relaxed) % OF_A_STEP;
+    let asked = ASKED.0.fetch_add(1, Ordering::Relaxed) % OF_A_STEP;
     let (turn, ends) = (asked / 2, asked % 2 == 1);
     let node = |machine, worker| machine + MACHINES * worker;
     let whose = match turn {
@@ -69,6 +69,7 @@ fn main() {
     let (requests, response) = (number(), number());
     let is_secured = arguments.next().is_some();
     println!("marks: {:p}", &MARKS);
+    println!("asked: {:p}", &ASKED);
     let mut exchange = Exchange::new(response, is_secured);
     exchange.connect();
     exchange.run(requests / 4 + 1);
