@@ -88,7 +88,8 @@ struct Exchange {
     sockets: [Vec<SocketId>; NODES],
     /// By node and the index of a socket: bytes of the message that comes, that have come.
     came: [Vec<usize>; NODES],
-    buffer: Vec<u8>,
+    /// By node.
+    buffers: [Vec<u8>; NODES],
 }
 
 impl Exchange {
@@ -113,7 +114,7 @@ impl Exchange {
             is_secured,
             sockets: Default::default(),
             came: Default::default(),
-            buffer: vec![0; 1 << 16],
+            buffers: std::array::from_fn(|_| vec![0; 1 << 16]),
         }
     }
 
@@ -229,7 +230,10 @@ impl Exchange {
         let now = self.world.now();
         let mut messages = 0;
         loop {
-            let read = self.world.stack(node).read(now, socket, &mut self.buffer);
+            let read = self
+                .world
+                .stack(node)
+                .read(now, socket, &mut self.buffers[node]);
             let len = match read {
                 Ok(len) if len > 0 => len,
                 Err(SocketError::WouldBlock) => return messages,
