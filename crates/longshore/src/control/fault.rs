@@ -36,20 +36,28 @@ pub struct FaultOptions {
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// Take each message that the host receives for the one behind it: tags do not hold any more
+    #[command(after_help = "Example:
+  longshore fault /run/longshore.sock --host /run/guest.sock corrupt")]
     Corrupt,
     /// Drop the next N frames for the host
+    #[command(after_help = "Example:
+  longshore fault /run/longshore.sock --host /run/guest.sock drop 20")]
     Drop {
         /// How many
         #[arg(value_name = "N")]
         frames: u32,
     },
     /// Have the host's answers to resync requests count only after so long; 0 ends it
+    #[command(after_help = "Example:
+  longshore fault /run/longshore.sock --host /run/guest.sock late 200")]
     Late {
         /// How long
         #[arg(value_name = "MILLISECONDS")]
         milliseconds: u32,
     },
     /// Refuse every Nth context that the host makes; 0 ends it
+    #[command(after_help = "Example:
+  longshore fault /run/longshore.sock --host /run/guest.sock refuse 3")]
     Refuse {
         /// Which
         #[arg(value_name = "N")]
