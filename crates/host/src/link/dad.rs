@@ -71,6 +71,7 @@ impl Link {
         }
         self.detection.tentative.clear();
         self.interface.assign();
+        self.neighbours.ask_again(now);
         let waiting = self.neighbours.take_all_waiting();
         let known = waiting.into_iter().map(|(_, id)| LinkEvent::HopKnown(id));
         self.events.extend(known);

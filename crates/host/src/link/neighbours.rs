@@ -331,6 +331,17 @@ impl Neighbours {
         }
     }
 
+    /// Begins again with all questions that have no answer yet: they could not be asked until now.
+    pub fn ask_again(&mut self, now: Instant) {
+        for &index in &self.active {
+            let entry = &mut self.entries[index as usize];
+            if entry.state == State::Incomplete {
+                entry.asked = 0;
+                entry.deadline = now;
+            }
+        }
+    }
+
     /// When `poll` has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.active

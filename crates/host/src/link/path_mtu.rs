@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 /// How long what was told counts (RFC 1191 §6.3, RFC 8201 §4).
 const GOOD_FOR: Duration = Duration::from_secs(600);
+/// The least that is remembered: each can forge what routers tell of a path of its own, and others may be behind the same address. Linux
+/// goes no lower than packets of 552 bytes.
+const LEAST: u16 = 512;
 /// Destinations that are remembered; then the oldest goes.
 const MOST: usize = 256;
 
@@ -32,7 +35,7 @@ impl PathMtus {
         let until = now + GOOD_FOR;
         self.0.push_back(Known {
             destination,
-            mss,
+            mss: mss.max(LEAST),
             until,
         });
     }
@@ -69,9 +72,16 @@ mod tests {
         let later = now + GOOD_FOR / 2;
         assert_eq!(mtus.mss(later, address(1)), Some(1000));
         assert_eq!(mtus.mss(later, address(2)), None);
-        mtus.note(later, address(1), 500);
-        assert_eq!(mtus.mss(now + GOOD_FOR, address(1)), Some(500));
+        mtus.note(later, address(1), 600);
+        assert_eq!(mtus.mss(now + GOOD_FOR, address(1)), Some(600));
         assert_eq!(mtus.mss(later + GOOD_FOR, address(1)), None);
+    }
+
+    #[test]
+    fn what_one_peer_has_routers_say_leaves_others_there_packets_of_use() {
+        let (mut mtus, now) = (PathMtus::default(), Instant::now());
+        mtus.note(now, address(1), 64);
+        assert_eq!(mtus.mss(now, address(1)), Some(LEAST));
     }
 
     #[test]
