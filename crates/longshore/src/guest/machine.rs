@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::image::Image;
+use super::network::end;
 use super::options::GuestOptions;
 use super::root::Root;
+use crate::nic_process::inherited::end_with_parent;
 use crate::signals::Signals;
 
 /// A busy machine may have Linux measure emulated clocks without end before it comes to drivers. It is started again then.
@@ -65,9 +67,10 @@ impl Machine<'_> {
             let mut process = self.start()?;
             let ending = self.watch(&process, signals, until, attempt < TRIES);
             if !matches!(ending, Ok(Ending::Ended)) {
-                let _ = process.kill();
+                // It gives the terminal back.
+                let _ = kill_process(Pid::from_child(&process), Signal::TERM);
             }
-            process.wait().context("can't wait for QEMU")?;
+            end(&mut process);
             match ending? {
                 Ending::Ended => return self.exit_code(),
                 Ending::TimeIsUp => return Ok(124),
@@ -124,6 +127,7 @@ impl Machine<'_> {
             command.stdin(Stdio::null());
         }
         command.stderr(File::create(self.messages())?);
+        end_with_parent(&mut command);
         command.spawn().context("can't run QEMU")
     }
 

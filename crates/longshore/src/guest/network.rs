@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use super::options::GuestOptions;
 use super::root::{self, Root};
 use crate::attach::Line;
+use crate::nic_process::inherited::end_with_parent;
 
 /// How long the NIC may take to listen, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -92,6 +93,7 @@ impl<'a> Peer<'a> {
             .stdin(Stdio::null())
             .stdout(std::io::stderr())
             .process_group(0);
+        end_with_parent(&mut command);
         self.program = Some(command.spawn().context("can't run the peer's command")?);
         Ok(())
     }
@@ -156,6 +158,7 @@ impl Nic {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log)?);
+        end_with_parent(&mut command);
         let process = command.spawn().context("can't start the NIC")?;
         let mut nic = Nic { process, sockets };
         nic.await_sockets(&log)?;
@@ -187,7 +190,7 @@ impl Drop for Nic {
 }
 
 /// Waits for a process that was told to end.
-fn end(process: &mut Child) {
+pub fn end(process: &mut Child) {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) {
         if !matches!(process.try_wait(), Ok(None)) {

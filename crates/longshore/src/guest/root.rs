@@ -41,12 +41,15 @@ impl Root {
         fs::create_dir_all(&cache).with_context(|| format!("can't make {}", cache.display()))?;
         let _lock = lock(&cache.join("lock"))?;
         let (path, ready) = (cache.join("root"), cache.join("ready"));
-        if fs::read_to_string(&ready).ok().as_deref() != Some(PACKAGES) {
+        let modules = path.join("usr/lib/modules");
+        if fs::read_to_string(&ready).ok().as_deref() != Some(PACKAGES) || !modules.exists() {
             make(&cache, &path)?;
             fs::write(&ready, PACKAGES)?;
         }
-        let version = only_entry(&path.join("usr/lib/modules"))
-            .context("the root has no kernel; delete it, and it is made anew")?;
+        let version = only_entry(&modules).with_context(|| {
+            let path = path.display();
+            format!("the guest's root has no kernel; delete {path}, and it is made anew")
+        })?;
         Ok(Root { path, version })
     }
 

@@ -13,7 +13,7 @@ mod ending;
 mod faults;
 mod gate_process;
 mod hosts;
-mod inherited;
+pub mod inherited;
 mod link;
 mod meter;
 mod options;
