@@ -1,7 +1,7 @@
 //! Requests and responses between two machines of two cores each, with marks for a tracer of memory accesses: a store to a known address
 //! says whose turn begins. `tests/cores/run` counts the cache lines that pass from one core of a machine to the other.
 //!
-//! Usage: `shared_lines REQUESTS RESPONSE_BYTES [tls]`, requests for each connection.
+//! Usage: `shared_lines [REQUESTS [RESPONSE_BYTES [tls]]]`, requests for each connection.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -62,11 +62,13 @@ fn clock() -> u64 {
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let mut number = || -> usize {
-        let argument = arguments.next().and_then(|text| text.parse().ok());
-        argument.expect("usage: shared_lines REQUESTS RESPONSE_BYTES [tls]")
+    let mut number = |otherwise: usize| {
+        arguments.next().map_or(otherwise, |text| {
+            text.parse()
+                .expect("usage: shared_lines [REQUESTS [RESPONSE_BYTES [tls]]]")
+        })
     };
-    let (requests, response) = (number(), number());
+    let (requests, response) = (number(20), number(64));
     let is_secured = arguments.next().is_some();
     println!("marks: {:p}", &MARKS);
     println!("asked: {:p}", &ASKED);

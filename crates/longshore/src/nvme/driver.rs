@@ -338,7 +338,11 @@ pub(super) fn explain(failure: &Failure) -> anyhow::Error {
         {
             "is it up, and on that network?"
         }
-        Failure::Transport { reason, .. } if reason.contains("PSK identity") => {
+        Failure::Transport { reason, .. }
+            if ["PSK identity", "does not speak TLS"]
+                .iter()
+                .any(|words| reason.contains(words)) =>
+        {
             "does the target use TLS with this key? See --psk and --hostnqn"
         }
         Failure::TimedOut { .. } => {
