@@ -8,26 +8,31 @@ context.load_cert_chain(certificate, key)
 # Nothing but digits, so that any of it shows in a capture.
 digits = b"".join(b"%063d\n" % line for line in range(int(size) // 64))
 
+def tell(*words):
+    # One write for a line: two threads tell.
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
 def serve(port, talk):
     listener = socket.create_server((address, port))
-    print("listening", port, flush=True)
+    tell("listening", port)
     while True:
         try:
             with listener.accept()[0] as plain, context.wrap_socket(plain, server_side=True) as connection:
                 talk(connection)
         except OSError as error:
-            print(error, flush=True)
+            tell(error)
 
 def receive(connection):
     digest = hashlib.sha256()
     while data := connection.recv(1 << 16):
         digest.update(data)
-    print(connection.cipher()[0], digest.hexdigest(), flush=True)
+    tell(connection.cipher()[0], digest.hexdigest())
 
 def send(connection):
     connection.sendall(digits)
     connection.unwrap()
 
-print("digest", hashlib.sha256(digits).hexdigest(), flush=True)
+tell("digest", hashlib.sha256(digits).hexdigest())
 threading.Thread(target=serve, args=(4434, send), daemon=True).start()
 serve(4433, receive)
