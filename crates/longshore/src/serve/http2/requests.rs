@@ -1,0 +1,73 @@
+//! From what `h2` has taken of a client to the streams that answer it.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+
+use super::Http2;
+use super::connection::Incoming;
+use super::pipe::Blank;
+use super::stream::{Stream, note, send_head, understand};
+use crate::serve::client::Client;
+use crate::serve::outgoing::Outgoing;
+use crate::serve::respond::{Began, refuse, respond};
+use crate::serve::session::Shared;
+
+impl Http2 {
+    /// Answers what was asked.
+    pub(super) fn poll(&mut self, now: Instant, client: &mut Client, shared: &mut Shared<'_>) {
+        self.wakes.take_connection();
+        let waker = Arc::clone(&self.wakes).into();
+        let mut context = Context::from_waker(&waker);
+        while let Poll::Ready(incoming) = self.framing.poll(&mut context) {
+            match incoming {
+                Incoming::Request(request, respond) => {
+                    self.begin(now, *request, respond, client, shared);
+                }
+                Incoming::Over(None) => {}
+                Incoming::Over(Some(error)) => {
+                    tracing::debug!("a connection of HTTP/2 ended: {error}");
+                    let is_flood = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+                    shared.counters.http2_floods += u64::from(is_flood && error.is_library());
+                }
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        request: http::Request<RecvStream>,
+        mut handle: SendResponse<Blank>,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+    ) {
+        // What it brings is dropped, and `h2` tells the client to stop that when the response is framed (RFC 9113 §8.1).
+        let (parts, _) = request.into_parts();
+        let logged = client
+            .logged
+            .map(|_| Box::new((Began::new(now), note(&parts))));
+        let answer = match understand(&parts, &self.limits) {
+            Ok(request) => respond(&request, client, shared),
+            Err((status, is_head)) => refuse(status, true, is_head, shared),
+        };
+        self.moved = now;
+        self.arrivals.worked();
+        let frames = send_head(&answer.response, &mut handle);
+        let is_aborted = frames.is_err();
+        let id = handle.stream_id().as_u32();
+        let waker = self.wakes.of_stream(id);
+        waker.wake_by_ref();
+        let outgoing = Outgoing::without_head(answer.response, answer.source);
+        let stream = Stream::new(frames.ok().flatten(), waker, outgoing, logged);
+        if stream.is_framed() {
+            client.was_served |= !is_aborted;
+            let log = (&*shared.stack, shared.access_log.as_deref_mut());
+            return stream.log(now, client, log, is_aborted);
+        }
+        self.streams.insert(id, stream);
+    }
+}
