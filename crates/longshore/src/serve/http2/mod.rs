@@ -20,7 +20,7 @@ mod stream;
 mod tests;
 mod wakes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,6 +36,7 @@ use super::client::Client;
 use super::session::{Fate, READ_BYTES, Shared, TURN_BYTES};
 use crate::access_log::AccessLog;
 use crate::http::Limits;
+use crate::log::LIMITED;
 
 /// Bytes of frames that are written without more behind them.
 const RECORD: usize = 16 * 1024;
@@ -50,6 +51,8 @@ pub(super) struct Http2 {
     wakes: Arc<Wakes>,
     /// By their ids.
     streams: BTreeMap<u32, Stream>,
+    /// Those of them that are gone, and the write of `h2` behind which no frame of theirs comes.
+    gone: VecDeque<(u32, u64)>,
     /// What goes to the socket next.
     front: Vec<u8>,
     /// And the content behind it.
@@ -72,6 +75,7 @@ impl Http2 {
             arrivals: Arrivals::new(now),
             wakes: Arc::default(),
             streams: BTreeMap::new(),
+            gone: VecDeque::new(),
             front: Vec::new(),
             data: None,
             drives: 0,
@@ -99,18 +103,20 @@ impl Http2 {
             if self.framing.is_closed() {
                 return None;
             }
+            self.forget(now, client, shared);
             let received = match self.receive(now, client, shared) {
                 Ok(received) => received,
                 Err(fate) => return Some(fate),
             };
             turn = turn.saturating_sub(received.unwrap_or(0) as u64);
             self.poll(now, client, shared);
-            self.feed(now, client, shared);
+            self.feed();
             let pipe = &mut *self.end.pipe();
             let goes_on = received.is_some()
                 | self.wakes.take_connection()
                 | pipe.has_made_room()
                 | pipe.has_output()
+                | !self.gone.is_empty()
                 | self.framing.is_closed();
             if !goes_on {
                 if self.streams.is_empty() {
@@ -185,22 +191,33 @@ impl Http2 {
     }
 
     /// Has streams go on that were woken.
-    fn feed(&mut self, now: Instant, client: &Client, shared: &mut Shared<'_>) {
+    fn feed(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
         self.wakes.swap_streams(&mut woken);
         for id in woken.drain(..) {
             let stream = self.streams.get_mut(&id);
-            if stream.map(Stream::feed) != Some(Feed::Gone) {
-                continue;
+            if stream.map(Stream::feed) == Some(Feed::Gone) {
+                self.gone.push_back((id, self.end.pipe().last_write()));
             }
-            shared.counters.http2_resets += 1;
-            self.moved = now;
+        }
+        self.woken = woken;
+    }
+
+    /// Forgets streams that are gone, when all that is framed is queued: a frame that `h2` keeps has its content from them, whether the client
+    /// has reset the stream, and ignores that, or the connection ends, and it doesn't.
+    fn forget(&mut self, now: Instant, client: &Client, shared: &mut Shared<'_>) {
+        let writes = self.end.pipe().writes();
+        while let Some(&(id, last)) = self.gone.front()
+            && last <= writes
+        {
+            self.gone.pop_front();
             if let Some(stream) = self.streams.remove(&id) {
+                shared.counters.http2_resets += 1;
+                self.moved = now;
                 let log = (&*shared.stack, shared.access_log.as_deref_mut());
                 stream.log(now, client, log, true);
             }
         }
-        self.woken = woken;
     }
 
     /// Queues what the socket takes; whether all that is framed is queued.
@@ -261,9 +278,10 @@ impl Http2 {
         mut data: Data,
     ) -> Result<bool, SocketError> {
         let Some(stream) = self.streams.get_mut(&data.stream) else {
-            // The client has reset the stream after this was framed: it takes whatever comes.
-            self.front.resize(self.front.len() + data.len as usize, 0);
-            return Ok(true);
+            // Better no connection than content that is made up.
+            tracing::warn!(target: LIMITED, stream = data.stream, "content of an unknown stream was framed");
+            let _ = shared.stack.abort(now, client.id);
+            return Err(SocketError::NotFound);
         };
         client.reader.begin(now, &shared.rules.min_rate);
         if stream.checked != self.drives {

@@ -72,6 +72,10 @@ pub(super) struct Pipe {
     cutter: FrameCutter,
     /// `h2` was told to wait for room.
     is_full: bool,
+    /// Writes of `h2` that were taken.
+    writes: u64,
+    /// The last one was not: `h2` keeps what it has framed for it.
+    is_refused: bool,
 }
 
 impl Pipe {
@@ -118,8 +122,21 @@ impl Pipe {
         self.waiting < MOST && std::mem::take(&mut self.is_full)
     }
 
-    fn has_room(&mut self) -> bool {
+    /// Writes of `h2` that were taken.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Which write brings the last of what `h2` has framed by now; of streams that have ended since, nothing comes behind it.
+    pub(super) fn last_write(&self) -> u64 {
+        self.writes + u64::from(self.is_refused)
+    }
+
+    /// Whether a write is taken.
+    fn admit(&mut self) -> bool {
         self.is_full |= self.waiting >= MOST;
+        self.is_refused = self.is_full;
+        self.writes += u64::from(!self.is_full);
         !self.is_full
     }
 
@@ -203,7 +220,7 @@ impl AsyncWrite for End {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut pipe = self.pipe();
-        if !pipe.has_room() {
+        if !pipe.admit() {
             return Poll::Pending;
         }
         for slice in slices {

@@ -2,6 +2,7 @@
 
 mod browser;
 mod cost;
+mod ends;
 mod limits;
 mod raw;
 mod refusals;

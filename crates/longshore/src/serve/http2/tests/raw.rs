@@ -1,5 +1,6 @@
 //! A client that sends what frames it likes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host::{SocketError, SocketId};
@@ -64,6 +65,8 @@ pub(super) struct Raw {
     pub(super) id: SocketId,
     cutter: FrameCutter,
     pub(super) came: Vec<Came>,
+    /// The content of each stream.
+    pub(super) content: BTreeMap<u32, Vec<u8>>,
     /// The server has ended the connection; by a reset or not.
     pub(super) ended: Option<bool>,
 }
@@ -75,6 +78,7 @@ impl Raw {
             id: super::secured(rig),
             cutter: FrameCutter::default(),
             came: Vec::new(),
+            content: BTreeMap::new(),
             ended: None,
         };
         raw.send(rig, bytes);
@@ -116,7 +120,11 @@ impl Raw {
 
     fn take(&mut self, mut bytes: &[u8]) {
         let mut inside = self.came.pop();
-        while let Some(part) = self.cutter.next(&mut bytes) {
+        loop {
+            let before = bytes;
+            let Some(part) = self.cutter.next(&mut bytes) else {
+                break;
+            };
             match part {
                 Part::Head(head) => {
                     self.came.extend(inside.take());
@@ -132,7 +140,11 @@ impl Raw {
                         came.payload.extend(bytes);
                     }
                 }
-                Part::Data(_) => {}
+                Part::Data(len) => {
+                    let stream = inside.as_ref().map_or(0, |came| came.head.stream);
+                    let content = self.content.entry(stream).or_default();
+                    content.extend(&before[..len]);
+                }
             }
         }
         self.came.extend(inside);
