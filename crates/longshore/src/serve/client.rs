@@ -82,6 +82,12 @@ impl Client {
         self.was_served && info.is_some_and(|info| info.send_queue == 0)
     }
 
+    /// What it takes of what is queued for it, unless its connection is gone.
+    pub(super) fn progress(&self, shared: &Shared<'_>) -> Option<Progress> {
+        let info = shared.stack.info(self.id)?;
+        Some(Progress::from(&info))
+    }
+
     /// Whether it takes less than it has to; `is_blocked` if it lets us queue no more than we have.
     pub(super) fn reads_too_slowly(
         &mut self,

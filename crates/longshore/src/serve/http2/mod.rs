@@ -13,6 +13,7 @@ mod arrivals;
 mod connection;
 mod flood;
 mod frames;
+mod patience;
 mod pipe;
 mod requests;
 mod stream;
@@ -59,8 +60,12 @@ pub(super) struct Http2 {
     data: Option<Data>,
     /// Times that this was driven.
     drives: u64,
-    /// When content was queued last, or nothing was under way first.
+    /// When content was under way to the client last, or nothing was asked for.
     moved: Instant,
+    /// Content was queued that is not noted.
+    has_queued: bool,
+    /// Bytes of the connection up to the end of the content that was queued last.
+    content_end: u64,
     /// Scratch for streams that were woken.
     woken: Vec<u32>,
 }
@@ -80,6 +85,8 @@ impl Http2 {
             data: None,
             drives: 0,
             moved: now,
+            has_queued: false,
+            content_end: 0,
             woken: Vec::new(),
         }
     }
@@ -91,8 +98,22 @@ impl Http2 {
         client: &mut Client,
         shared: &mut Shared<'_>,
     ) -> Option<Fate> {
-        let mut turn = TURN_BYTES;
         self.drives += 1;
+        let fate = self.take_turn(now, client, shared);
+        if self.has_queued {
+            self.note_content(client, shared);
+            self.has_queued = !self.front.is_empty();
+        }
+        fate
+    }
+
+    fn take_turn(
+        &mut self,
+        now: Instant,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+    ) -> Option<Fate> {
+        let mut turn = TURN_BYTES;
         loop {
             match self.send(now, client, shared, &mut turn) {
                 Ok(true) => {}
@@ -126,37 +147,6 @@ impl Http2 {
                 return Some(Fate::Waits);
             }
         }
-    }
-
-    /// Looks whether the client takes too long.
-    pub(super) fn sweep(
-        &mut self,
-        now: Instant,
-        client: &mut Client,
-        shared: &mut Shared<'_>,
-    ) -> Option<Fate> {
-        if self.framing.is_closed() {
-            return self.drive(now, client, shared);
-        }
-        let queued = shared.stack.info(client.id).map(|info| info.send_queue);
-        if self.has_more() && queued != Some(0) {
-            // The stack gives up who takes nothing of what is queued.
-            self.moved = now;
-        }
-        let waits = now.duration_since(self.moved);
-        let stands_still = |limit| self.has_more() && waits >= limit;
-        if shared.rules.send_timeout.is_some_and(stands_still) {
-            shared.counters.send_timeouts += 1;
-            return Some(Fate::Abort);
-        }
-        let is_late = self.arrivals.takes(now, self.limits.head_time);
-        let is_idle = !self.has_more() && waits >= self.limits.idle_time;
-        shared.counters.client_timeouts += u64::from(is_late);
-        if !is_late && !is_idle {
-            return Some(Fate::Waits);
-        }
-        self.leave();
-        self.drive(now, client, shared)
     }
 
     /// Ends the connection, with a word.
@@ -213,7 +203,9 @@ impl Http2 {
             self.gone.pop_front();
             if let Some(stream) = self.streams.remove(&id) {
                 shared.counters.http2_resets += 1;
-                self.moved = now;
+                if !self.has_more() {
+                    self.moved = now;
+                }
                 let log = (&*shared.stack, shared.access_log.as_deref_mut());
                 stream.log(now, client, log, true);
             }
@@ -283,7 +275,6 @@ impl Http2 {
             let _ = shared.stack.abort(now, client.id);
             return Err(SocketError::NotFound);
         };
-        client.reader.begin(now, &shared.rules.min_rate);
         if stream.checked != self.drives {
             stream.outgoing.check_source(now, client.id, shared)?;
             stream.checked = self.drives;
@@ -295,6 +286,7 @@ impl Http2 {
         let queued = wanted - data.len;
         if queued > 0 {
             self.moved = now;
+            self.has_queued = true;
         }
         *turn = turn.saturating_sub(queued);
         if !is_queued {

@@ -54,7 +54,10 @@ impl Http2 {
             Ok(request) => respond(&request, client, shared),
             Err((status, is_head)) => refuse(status, true, is_head, shared),
         };
-        self.moved = now;
+        if !self.has_more() {
+            self.moved = now;
+        }
+        client.reader.begin(now, &shared.rules.min_rate);
         self.arrivals.worked();
         let frames = send_head(&answer.response, &mut handle);
         let is_aborted = frames.is_err();

@@ -151,6 +151,34 @@ fn who_opens_no_window_is_reset_after_the_send_timeout() {
     assert_eq!((counters.send_timeouts, counters.connections_open), (1, 0));
 }
 
+/// What answers its PINGs is no content.
+#[test]
+fn who_opens_no_window_and_pings_is_reset_after_the_send_timeout() {
+    let mut rig = rig("windows-closed-pings");
+    let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let mut raw = Raw::open(&mut rig, &[PREFACE, &settings, &get(1, GET_FILE)].concat());
+    let mut quarters = 0;
+    while raw.ended.is_none() && quarters < 240 {
+        raw.send(&mut rig, &frame(PING, 0, 0, &[0; 8]));
+        raw.run(&mut rig, Duration::from_millis(245));
+        quarters += 1;
+    }
+    assert!((76..100).contains(&quarters), "{quarters}");
+    assert_eq!(rig.server.counters().send_timeouts, 1);
+}
+
+/// Nothing was queued that its acknowledgements could tell of.
+#[test]
+fn who_opens_no_window_is_reset_for_the_least_rate() {
+    let link = (0, Impairment::default());
+    let mut rig = super::rig_on("least", 240, FileSource::InPlace, link);
+    let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let mut raw = Raw::open(&mut rig, &[PREFACE, &settings, &get(1, GET_FILE)].concat());
+    raw.run(&mut rig, Duration::from_secs(15));
+    let counters = rig.server.counters();
+    assert_eq!((counters.slow_readers, counters.connections_open), (1, 0));
+}
+
 #[test]
 fn who_opens_windows_too_slowly_is_reset() {
     let link = (0, Impairment::default());

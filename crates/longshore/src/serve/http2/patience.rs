@@ -1,0 +1,54 @@
+//! How long a client may take: to send what it has begun, to ask again, and to take what it has asked for.
+
+use std::time::Instant;
+
+use super::Http2;
+use crate::min_rate::Progress;
+use crate::serve::client::Client;
+use crate::serve::session::{Fate, Shared};
+
+impl Http2 {
+    /// Looks whether the client takes too long.
+    pub(in crate::serve) fn sweep(
+        &mut self,
+        now: Instant,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+    ) -> Option<Fate> {
+        if self.framing.is_closed() {
+            return self.drive(now, client, shared);
+        }
+        if self.has_more() && self.has_content_under_way(client, shared) {
+            // The stack gives up who takes nothing of what is queued.
+            self.moved = now;
+        }
+        let waits = now.duration_since(self.moved);
+        let stands_still = |limit| self.has_more() && waits >= limit;
+        if shared.rules.send_timeout.is_some_and(stands_still) {
+            shared.counters.send_timeouts += 1;
+            return Some(Fate::Abort);
+        }
+        let is_late = self.arrivals.takes(now, self.limits.head_time);
+        let is_idle = !self.has_more() && waits >= self.limits.idle_time;
+        shared.counters.client_timeouts += u64::from(is_late);
+        if !is_late && !is_idle {
+            return Some(Fate::Waits);
+        }
+        self.leave();
+        self.drive(now, client, shared)
+    }
+
+    /// Content was queued: notes up to where.
+    pub(super) fn note_content(&mut self, client: &Client, shared: &Shared<'_>) {
+        if let Some(progress) = client.progress(shared) {
+            self.content_end = progress.taken + progress.waiting;
+        }
+    }
+
+    /// Whether the client has not acknowledged all content that is queued; what answers its PINGs is none.
+    fn has_content_under_way(&self, client: &Client, shared: &Shared<'_>) -> bool {
+        let is_under_way =
+            |progress: Progress| progress.waiting > 0 && progress.taken < self.content_end;
+        client.progress(shared).is_none_or(is_under_way)
+    }
+}
