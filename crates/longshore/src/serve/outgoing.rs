@@ -71,6 +71,15 @@ impl Outgoing {
         self.queued.saturating_sub(self.head_bytes)
     }
 
+    /// Bytes of memory that it holds.
+    pub(super) fn held(&self) -> usize {
+        let held = self.pieces.iter().map(|piece| match piece {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::File(_) => 0,
+        });
+        held.sum()
+    }
+
     /// Bytes of it that are not queued.
     pub(super) fn left(&self) -> u64 {
         let all: u64 = self.pieces.iter().map(piece_len).sum();

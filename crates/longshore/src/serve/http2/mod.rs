@@ -41,7 +41,6 @@ use crate::log::LIMITED;
 
 /// Bytes of frames that are written without more behind them.
 const RECORD: usize = 16 * 1024;
-
 /// Its requests, and the responses that are under way.
 #[derive(Debug)]
 pub(super) struct Http2 {

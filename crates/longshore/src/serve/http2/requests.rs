@@ -16,6 +16,9 @@ use crate::serve::outgoing::Outgoing;
 use crate::serve::respond::{Began, refuse, respond};
 use crate::serve::session::Shared;
 
+/// Bytes of memory that a connection's responses hold before it is made one more: small files of all streams fit.
+const HELD: usize = 1 << 20;
+
 impl Http2 {
     /// Answers what was asked.
     pub(super) fn poll(&mut self, now: Instant, client: &mut Client, shared: &mut Shared<'_>) {
@@ -45,6 +48,11 @@ impl Http2 {
         client: &mut Client,
         shared: &mut Shared<'_>,
     ) {
+        if self.streams.values().map(Stream::held).sum::<usize>() > HELD {
+            // The client may ask again (RFC 9113 §8.7).
+            shared.counters.http2_resets += 1;
+            return handle.send_reset(Reason::REFUSED_STREAM);
+        }
         // What it brings is dropped, and `h2` tells the client to stop that when the response is framed (RFC 9113 §8.1).
         let (parts, _) = request.into_parts();
         let logged = client

@@ -65,6 +65,11 @@ impl Stream {
         self.frames.is_none()
     }
 
+    /// Bytes of memory that its content holds.
+    pub(super) fn held(&self) -> usize {
+        self.outgoing.held()
+    }
+
     /// Logs it, as far as it is queued.
     pub(super) fn log(
         &self,

@@ -104,6 +104,26 @@ fn more_than_a_hundred_streams_are_refused() {
     assert_eq!(rig.server.counters().requests, 100);
 }
 
+/// Pages that are made for a request wait in memory while its window is closed: a second large one is not made.
+#[test]
+fn pages_that_wait_for_windows_are_bounded() {
+    let mut rig = rig("pages");
+    for nth in 0..1500 {
+        std::fs::write(rig.folder.join(format!("{nth:0>200}")), "").unwrap();
+    }
+    let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let mut raw = Raw::open(&mut rig, &[PREFACE, &settings].concat());
+    let streams = (1..200).step_by(2);
+    let gets: Vec<u8> = streams.flat_map(|stream| get(stream, GET_ROOT)).collect();
+    raw.send(&mut rig, &gets);
+    let of = |kind| raw.came.iter().filter(move |it| it.head.kind == kind);
+    let (answered, refused) = (of(HEADERS).count(), of(RST_STREAM).count());
+    assert_eq!(answered + refused, 100);
+    assert!((1..4).contains(&answered), "{answered}");
+    assert!(of(RST_STREAM).all(|it| it.error() == 7));
+    assert_eq!(raw.ended, None);
+}
+
 #[test]
 fn who_begins_and_does_not_go_on_is_sent_away_after_the_time_for_a_head() {
     let get = get(1, GET_SHORT);

@@ -11,6 +11,8 @@ use crate::serve::tests::Rig;
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// HPACK: GET, https, the authority `h` and the path `/short`.
 pub(super) const GET_SHORT: &[u8] = b"\x82\x87\x01\x01h\x04\x06/short";
+/// The same with the path `/`.
+pub(super) const GET_ROOT: &[u8] = b"\x82\x87\x01\x01h\x84";
 /// The same with the path `/file`.
 pub(super) const GET_FILE: &[u8] = b"\x82\x87\x01\x01h\x04\x05/file";
 pub(super) const DATA: u8 = 0;
