@@ -53,7 +53,7 @@ impl Arrivals {
         self.is_incomplete() && now.duration_since(self.began) >= time
     }
 
-    /// A request was answered, or a frame of content sent.
+    /// A request was answered, or a frame of content sent that is worth something.
     pub(super) fn worked(&mut self) {
         self.allowance.worked();
     }

@@ -1,5 +1,5 @@
 //! Frames that cost us more than their senders: PING, SETTINGS, PRIORITY, windows and resets without responses in between, as in
-//! CVE-2019-9512 to 9518 and CVE-2023-44487.
+//! CVE-2019-9511 to 9518 and CVE-2023-44487.
 
 use std::time::Instant;
 
@@ -11,6 +11,8 @@ const MOST: u64 = 2000;
 const A_SECOND: u64 = 10;
 /// What comes back with each request that is answered, and each frame of content that is sent: its windows have to be opened again.
 const FOR_WORK: u64 = 4;
+/// Bytes of a frame that is worth that, or it ends its stream: one of few bytes costs us more than the client that asks for it (CVE-2019-9511).
+pub(super) const WORTH: u64 = 1024;
 /// What a request that is reset costs: its file was opened for nothing.
 const OF_RESET: u64 = 20;
 
@@ -47,7 +49,7 @@ impl Allowance {
         is_flood
     }
 
-    /// A request was answered, or a frame of content sent.
+    /// A request was answered, or a frame of content sent that is worth something.
     pub(super) fn worked(&mut self) {
         self.give(FOR_WORK);
     }

@@ -292,7 +292,9 @@ impl Http2 {
             self.data = Some(data);
             return Ok(false);
         }
-        self.arrivals.worked();
+        if wanted >= flood::WORTH || data.ends_stream {
+            self.arrivals.worked();
+        }
         if data.ends_stream {
             self.responded(now, client, shared, data.stream);
         }

@@ -91,6 +91,24 @@ fn fields_that_go_on_for_ever_end_the_connection() {
     assert_eq!(rig.server.counters().requests, 0);
 }
 
+/// CVE-2019-9511: a window that is opened byte by byte has a frame sent for each.
+#[test]
+fn content_byte_by_byte_is_no_work_that_earns_frames() {
+    let mut rig = rig("dribble");
+    let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let mut raw = Raw::open(&mut rig, &[PREFACE, &settings, &get(1, GET_FILE)].concat());
+    let window = frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]);
+    for _ in 0..700 {
+        raw.send(&mut rig, &window.repeat(4));
+        if raw.ended.is_some() {
+            break;
+        }
+    }
+    let goaway = raw.first(GOAWAY).expect("it is told");
+    assert_eq!(goaway.error(), ENHANCE_YOUR_CALM);
+    assert_eq!(rig.server.counters().http2_floods, 1);
+}
+
 /// A hundred streams at a time; the next one is refused.
 #[test]
 fn more_than_a_hundred_streams_are_refused() {
