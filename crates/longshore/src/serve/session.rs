@@ -118,7 +118,7 @@ impl Session {
     /// Looks whether the client takes too long.
     pub(super) fn sweep(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
         let is_blocked = match &self.phase {
-            Phase::Http2(http) => http.has_more(),
+            Phase::Http2(http) => http.is_held_by_windows(),
             _ => false,
         };
         if self.client.reads_too_slowly(now, shared, is_blocked) {

@@ -18,8 +18,9 @@ impl Http2 {
         if self.framing.is_closed() {
             return self.drive(now, client, shared);
         }
-        if self.has_more() && self.has_content_under_way(client, shared) {
-            // The stack gives up who takes nothing of what is queued.
+        let is_held = self.is_held_by_windows() && !self.has_content_under_way(client, shared);
+        if self.has_more() && !is_held {
+            // The stack gives up who takes nothing of what is queued; for want of our memory nobody is.
             self.moved = now;
         }
         let waits = now.duration_since(self.moved);
@@ -36,6 +37,12 @@ impl Http2 {
         }
         self.leave();
         self.drive(now, client, shared)
+    }
+
+    /// Whether responses wait for the client to open windows, and for nothing else.
+    pub(in crate::serve) fn is_held_by_windows(&self) -> bool {
+        let is_framed = self.data.is_some() || !self.front.is_empty();
+        self.has_more() && !is_framed && !self.end.pipe().has_output()
     }
 
     /// Content was queued: notes up to where.
