@@ -129,10 +129,11 @@ impl Http2 {
                 Err(fate) => return Some(fate),
             };
             turn = turn.saturating_sub(received.unwrap_or(0) as u64);
-            self.poll(now, client, shared);
+            self.poll(now, client, shared, &mut turn);
             self.feed();
             let pipe = &mut *self.end.pipe();
-            let goes_on = received.is_some()
+            let goes_on = (turn == 0)
+                | received.is_some()
                 | self.wakes.take_connection()
                 | pipe.has_made_room()
                 | pipe.has_output()

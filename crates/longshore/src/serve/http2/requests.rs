@@ -20,14 +20,26 @@ use crate::serve::session::Shared;
 const HELD: usize = 1 << 20;
 
 impl Http2 {
-    /// Answers what was asked.
-    pub(super) fn poll(&mut self, now: Instant, client: &mut Client, shared: &mut Shared<'_>) {
+    /// What a request takes of a turn, as bytes.
+    const REQUEST: u64 = 16 * 1024;
+
+    /// Answers what was asked, as much as there is turn for.
+    pub(super) fn poll(
+        &mut self,
+        now: Instant,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+        turn: &mut u64,
+    ) {
         self.wakes.take_connection();
         let waker = Arc::clone(&self.wakes).into();
         let mut context = Context::from_waker(&waker);
-        while let Poll::Ready(incoming) = self.framing.poll(&mut context) {
+        while *turn > 0
+            && let Poll::Ready(incoming) = self.framing.poll(&mut context)
+        {
             match incoming {
                 Incoming::Request(request, respond) => {
+                    *turn = turn.saturating_sub(Self::REQUEST);
                     self.begin(now, *request, respond, client, shared);
                 }
                 Incoming::Over(None) => {}

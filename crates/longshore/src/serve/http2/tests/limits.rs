@@ -245,3 +245,32 @@ fn when_the_server_ends_clients_are_told_which_requests_were_taken() {
     );
     assert_eq!(raw.ended, Some(false));
 }
+
+/// Requests whose responses are small take their part of a turn: other clients have theirs between them.
+#[test]
+fn many_requests_are_answered_in_several_turns() {
+    const REQUESTS: u32 = 300;
+    let mut rig = rig("turns");
+    let mut raw = Raw::open(&mut rig, &hello());
+    // HEAD, and a field so long that a hundred requests are what is read at a time.
+    let mut fields = b"\x02\x04HEAD\x87\x01\x01h\x04\x06/short\x00\x01a\x7f\x81\x04".to_vec();
+    fields.resize(fields.len() + 640, b'x');
+    let streams = (1..2 * REQUESTS).step_by(2);
+    let bytes: Vec<u8> = streams.flat_map(|stream| get(stream, &fields)).collect();
+    let mut rest = &bytes[..];
+    for _ in 0..10_000 {
+        let now = rig.world.now();
+        let written = rig.world.stack(1).write(now, raw.id, rest);
+        rest = &rest[written.unwrap_or(0)..];
+        if !rig.world.step() {
+            rig.world.advance_to(now + Duration::from_micros(100));
+        }
+    }
+    assert_eq!(rest.len(), 0);
+    let now = rig.world.now();
+    rig.server.poll(now, rig.world.stack(0));
+    let of_a_turn = rig.server.counters().requests;
+    assert!((1..=256).contains(&of_a_turn), "{of_a_turn}");
+    raw.run(&mut rig, Duration::from_millis(10));
+    assert_eq!(rig.server.counters().responses_2xx, u64::from(REQUESTS));
+}
