@@ -120,6 +120,55 @@ fn a_source_that_changes_before_its_retransmission_ends_the_connection() {
     }
 }
 
+/// A message of a head and memory behind it is whole, and one record where both fit one.
+#[test]
+fn bytes_and_slices_behind_them_are_sent_together() {
+    const HEAD: usize = 9;
+    const BODY: u32 = 16_384 - HEAD as u32;
+    let data = pattern(200_000);
+    for mode in [None, Some(Offload::None), Some(Offload::Both)] {
+        let mut pair = hosts();
+        let options = options(Version::Tls13, Algorithm::Aes128Gcm);
+        let (client, server) = match mode {
+            Some(mode) => pair.secured(&options, [mode; 2]),
+            None => pair.connected(crate::pair::v4),
+        };
+        pair.decide(lossy(SERVER, 0.02, 0.02, 3));
+        let id = pair.register(SERVER, region(&data), "file");
+        let before = tls_records(&mut pair);
+        let (mut sent, mut received, mut wanted) = (0_u32, Vec::new(), Vec::new());
+        pair.run_until(Duration::from_secs(300), |pair| {
+            let now = pair.now();
+            while sent < 10 {
+                let slice = slice(id, u64::from(sent) * 1000, BODY);
+                let head = [sent as u8; HEAD];
+                let stack = pair.stack(SERVER);
+                if stack
+                    .write_with_slices(now, server, &head, &[slice])
+                    .is_err()
+                {
+                    break;
+                }
+                wanted.extend(head);
+                wanted.extend(&data[sent as usize * 1000..][..BODY as usize]);
+                sent += 1;
+            }
+            pair.read(CLIENT, client, &mut received);
+            sent == 10 && received.len() >= wanted.len()
+        });
+        assert!(received == wanted, "{mode:?}");
+        let records = tls_records(&mut pair) - before;
+        assert_eq!(records, if mode.is_some() { 10 } else { 0 }, "{mode:?}");
+    }
+}
+
+/// Records that the server has made, or has had made.
+fn tls_records(pair: &mut Pair) -> u64 {
+    let counters = pair.stack(SERVER).counters();
+    let made = counters.filter(|(name, _)| ["TlsTxRecordsDevice", "TlsTxRecordsSw"].contains(name));
+    made.map(|(_, count)| count).sum()
+}
+
 #[test]
 fn a_source_that_goes_away_ends_its_connection_only() {
     let mut pair = hosts();
