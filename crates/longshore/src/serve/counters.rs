@@ -11,7 +11,7 @@ counters! {
         connections_open,
         /// Connections over which a client speaks HTTP/2.
         http2_connections,
-        /// Streams of HTTP/2 that were reset before their responses were sent.
+        /// Responses over HTTP/2 that a reset, a refusal, GOAWAY or the client's end cut off.
         http2_resets,
         /// Connections of HTTP/2 that were ended for a flood of frames.
         http2_floods,
@@ -45,7 +45,7 @@ counters! {
         requests_shed,
         /// Times that memory became short, or exhausted: then connections wait to be accepted.
         memory_shortages,
-        /// Clients that took too long for the handshake of TLS, or to close.
+        /// Clients that took too long for TLS's handshake, for a frame or fields of HTTP/2, or to close.
         client_timeouts,
         /// Clients given up for taking nothing within `--send-timeout`, or answering no retransmission.
         send_timeouts,

@@ -121,6 +121,7 @@ impl Http2 {
                 Err(_) => return Some(Fate::Over),
             }
             if self.framing.is_closed() {
+                shared.counters.http2_resets += self.streams.len() as u64;
                 return None;
             }
             self.forget(now, client, shared);
