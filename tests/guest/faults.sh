@@ -29,6 +29,9 @@ during() {
     echo "after $1"
 }
 use || exit 1
+# What is dropped is not to be the answer where the peer is.
+ping -c 1 -W 10 "$PEER" >/dev/null
+ip neigh replace "$PEER" dev "$dev" lladdr "$(ip neigh show "$PEER" | sed 's/.*lladdr \([^ ]*\).*/\1/')" nud permanent
 during none
 for fault in drop corrupt late refuse; do during $fault; done
 cat /proc/net/tls_stat
@@ -43,7 +46,8 @@ provoke() {
         what=$(tr -d '\r' <"$scratch/guest.log" | sed -n 's/^during //p' | tail -n 1)
         grep -q "^after $what" "$scratch/guest.log" && continue
         case $what in
-        drop) fault drop 3 ;;
+        # Not at every retransmission.
+        drop) fault drop 3 && sleep 1.7 ;;
         corrupt) fault corrupt ;;
         late) fault late 300 && fault corrupt ;;
         refuse) fault refuse 1 ;;

@@ -29,6 +29,9 @@ try 'the device has segmented' counted '^tx.*_tso_packets:'
 try 'ethtool -i' sh -c "ethtool -i $dev | grep -qx 'driver: longshore'"
 try 'rings of other sizes' ethtool -G "$dev" rx 256 tx 128
 try 'download with them' download
+try 'the device merges no packets' ethtool -K "$dev" lro off
+try 'and pauses between interrupts' ethtool -C "$dev" rx-usecs 50
+try 'download so' download
 try 'the module goes' rmmod longshore
 try 'the module comes again' use
 try 'download by it' download
