@@ -242,10 +242,12 @@ static int longshore_stop(struct net_device *netdev)
 		return 0;
 	netif_carrier_off(netdev);
 	longshore_mark_up(nic, false);
-	for (index = 0; index < nic->queue_count; index++) {
+	for (index = 0; index < nic->queue_count; index++)
 		napi_disable(&nic->queues[index].napi);
+	/* A poll that has completed may still be about to wait: it starts the timer, or sleeps. */
+	synchronize_net();
+	for (index = 0; index < nic->queue_count; index++)
 		hrtimer_cancel(&nic->queues[index].pause);
-	}
 	/* NAPI, which wakes queues, does not run any more. */
 	netif_tx_disable(netdev);
 	longshore_hw_reset(nic);
