@@ -14,10 +14,19 @@ static void longshore_tls_note(struct longshore_tls *tls, u32 seq)
 {
 	tls->stage = LONGSHORE_TLS_NOTES;
 	tls->position = seq;
-	atomic64_set(&tls->async.req, ((u64)seq << 32) | (LONGSHORE_TLS_NOTED << 16) | RESYNC_REQ |
-		     RESYNC_REQ_ASYNC);
-	tls->async.loglen = 0;
-	tls->async.rcd_delta = 0;
+	/* What was noted of another position goes first. */
+	atomic64_set(&tls->async.req, 0);
+	WRITE_ONCE(tls->async.loglen, 0);
+	WRITE_ONCE(tls->async.rcd_delta, 0);
+	atomic64_set_release(&tls->async.req, ((u64)seq << 32) | ((u64)LONGSHORE_TLS_NOTED << 16) |
+			     RESYNC_REQ | RESYNC_REQ_ASYNC);
+}
+
+/* The kernel need not note anything, nor look for a record. */
+static void longshore_tls_rest(struct longshore_tls *tls)
+{
+	tls->stage = LONGSHORE_TLS_IDLE;
+	atomic64_set(&tls->async.req, 0);
 }
 
 /* Whether what is noted or asked about is of no use any more, now that a packet has come. */
@@ -27,9 +36,12 @@ static bool longshore_tls_is_past(const struct longshore_tls *tls, u32 seq, bool
 	case LONGSHORE_TLS_NOTES:
 		return after(seq, tls->position + LONGSHORE_TLS_NOTED / 2);
 	case LONGSHORE_TLS_ASKS:
-		/* The device goes on by itself; or the kernel has passed the position. */
-		return after(decrypted ? seq : READ_ONCE(tcp_sk(tls->sk)->copied_seq),
-			     tls->position);
+		/* The device goes on by itself. */
+		if (decrypted)
+			return after(seq, tls->position);
+		/* The kernel has passed the position, and looked at what it has noted, if any. */
+		return after(READ_ONCE(tcp_sk(tls->sk)->copied_seq), tls->position) &&
+		       !READ_ONCE(tls->async.rcd_delta);
 	default:
 		return !decrypted;
 	}
@@ -52,8 +64,7 @@ void longshore_tls_received(struct longshore_queue *queue, u32 id, u32 seq, bool
 		spin_lock(&tls->lock);
 		if (tls->sk && longshore_tls_is_past(tls, seq, decrypted)) {
 			if (decrypted) {
-				tls->stage = LONGSHORE_TLS_IDLE;
-				atomic64_set(&tls->async.req, 0);
+				longshore_tls_rest(tls);
 			} else {
 				longshore_tls_note(tls, seq);
 				longshore_count(&queue->rx_stats.sync,
@@ -99,6 +110,7 @@ int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8
 		.tcpsn = seq,
 		.index = get_unaligned_be64(number),
 	};
+	int error;
 
 	if (direction != TLS_OFFLOAD_CTX_DIR_RX)
 		return -EOPNOTSUPP;
@@ -107,6 +119,8 @@ int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8
 	spin_unlock_bh(&tls->lock);
 	if (tls->epoch != READ_ONCE(nic->epoch))
 		return 0;
-	atomic64_inc(&nic->tls_resync_res_ok);
-	return longshore_post(nic, &response, sizeof(response));
+	error = longshore_post(nic, &response, sizeof(response));
+	if (!error)
+		atomic64_inc(&nic->tls_resync_res_ok);
+	return error;
 }
