@@ -251,6 +251,7 @@ static int longshore_stop(struct net_device *netdev)
 	/* NAPI, which wakes queues, does not run any more. */
 	netif_tx_disable(netdev);
 	longshore_hw_reset(nic);
+	longshore_tls_reset(nic);
 	longshore_free_irqs(nic);
 	longshore_close_queues(nic);
 	return 0;

@@ -340,6 +340,7 @@ void longshore_init_pause(struct longshore_queue *queue);
 struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff *skb, u32 *id);
 void longshore_tls_refused(struct longshore_nic *nic, u32 id);
 void longshore_tls_init(struct longshore_nic *nic);
+void longshore_tls_reset(struct longshore_nic *nic);
 
 /* tls_rx.c */
 void longshore_tls_received(struct longshore_queue *queue, u32 id, u32 seq, bool decrypted);

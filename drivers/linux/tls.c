@@ -105,6 +105,45 @@ static int longshore_tls_create(struct longshore_nic *nic, struct longshore_tls 
 	return error;
 }
 
+/* The socket may go from now on. */
+static void longshore_tls_forget_socket(struct longshore_tls *tls)
+{
+	spin_lock_bh(&tls->lock);
+	tls->sk = NULL;
+	spin_unlock_bh(&tls->lock);
+}
+
+/* Ends a connection. An id that the device may have is nobody else's until the next reset. */
+static void longshore_tls_release(struct longshore_nic *nic, struct longshore_tls *tls, bool gone)
+{
+	xa_lock(&nic->tls);
+	if (!gone && READ_ONCE(nic->up) && tls->epoch == READ_ONCE(nic->epoch)) {
+		tls->left = true;
+	} else {
+		__xa_erase(&nic->tls, tls->id);
+		kfree_rcu(tls, rcu);
+	}
+	xa_unlock(&nic->tls);
+}
+
+/* The device has no contexts any more: it was reset, and @nic is not up. */
+void longshore_tls_reset(struct longshore_nic *nic)
+{
+	struct longshore_tls *tls;
+	unsigned long id;
+
+	xa_lock(&nic->tls);
+	xa_for_each(&nic->tls, id, tls) {
+		if (tls->left) {
+			__xa_erase(&nic->tls, id);
+			kfree_rcu(tls, rcu);
+		} else {
+			longshore_tls_stop_search(tls);
+		}
+	}
+	xa_unlock(&nic->tls);
+}
+
 static int longshore_tls_add(struct net_device *netdev, struct sock *sk,
 			     enum tls_offload_ctx_dir direction, struct tls_crypto_info *info,
 			     u32 start)
@@ -121,12 +160,16 @@ static int longshore_tls_add(struct net_device *netdev, struct sock *sk,
 	spin_lock_init(&tls->lock);
 	error = xa_alloc(&nic->tls, &tls->id, tls, XA_LIMIT(0, nic->contexts - 1),
 			 GFP_KERNEL);
-	if (error)
-		goto free;
+	if (error) {
+		kfree(tls);
+		return error;
+	}
 	error = longshore_tls_create(nic, tls, sk, receive, info);
 	if (error) {
-		xa_erase(&nic->tls, tls->id);
-		goto free;
+		longshore_tls_forget_socket(tls);
+		/* What was refused, or not put on the ring, is not there. */
+		longshore_tls_release(nic, tls, error != -ETIMEDOUT);
+		return error;
 	}
 	atomic64_inc(receive ? &nic->tls_rx_contexts : &nic->tls_tx_contexts);
 	longshore_tls_state(tls_get_ctx(sk), direction)->tls = tls;
@@ -135,10 +178,28 @@ static int longshore_tls_add(struct net_device *netdev, struct sock *sk,
 		tls_offload_rx_resync_set_type(sk, TLS_OFFLOAD_SYNC_TYPE_DRIVER_REQ_ASYNC);
 	}
 	return 0;
+}
 
-free:
-	kfree_rcu(tls, rcu);
-	return error;
+/* Has the device destroy the context. Whether it has it no longer. */
+static bool longshore_tls_destroy(struct longshore_nic *nic, const struct longshore_tls *tls)
+{
+	struct longshore_destroy_context destroy = {
+		.head.opcode = LONGSHORE_OPCODE_DESTROY_CONTEXT,
+		.context = tls->id,
+	};
+	u32 epoch;
+
+	/* A function that was set up anew has no contexts of before. */
+	if (tls->epoch != READ_ONCE(nic->epoch))
+		return true;
+	switch (longshore_command(nic, &destroy, sizeof(destroy), &epoch)) {
+	case 0:
+	case -ENETDOWN:
+	case -EIO: /* There is none to destroy. */
+		return true;
+	default:
+		return false;
+	}
 }
 
 static void longshore_tls_del(struct net_device *netdev, struct tls_context *context,
@@ -146,20 +207,9 @@ static void longshore_tls_del(struct net_device *netdev, struct tls_context *con
 {
 	struct longshore_tls *tls = longshore_tls_state(context, direction)->tls;
 	struct longshore_nic *nic = netdev_priv(netdev);
-	struct longshore_destroy_context destroy = {
-		.head.opcode = LONGSHORE_OPCODE_DESTROY_CONTEXT,
-		.context = tls->id,
-	};
-	u32 epoch;
 
-	spin_lock_bh(&tls->lock);
-	tls->sk = NULL;
-	spin_unlock_bh(&tls->lock);
-	/* A function that was set up anew has no contexts of before. */
-	if (tls->epoch == READ_ONCE(nic->epoch))
-		longshore_command(nic, &destroy, sizeof(destroy), &epoch);
-	xa_erase(&nic->tls, tls->id);
-	kfree_rcu(tls, rcu);
+	longshore_tls_forget_socket(tls);
+	longshore_tls_release(nic, tls, longshore_tls_destroy(nic, tls));
 }
 
 static const struct tlsdev_ops longshore_tlsdev_ops = {

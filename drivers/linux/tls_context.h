@@ -19,6 +19,7 @@ enum longshore_tls_stage {
  * @epoch: the function's, when the context was made: it is gone if that is another now
  * @next: transmit: the sequence number that the context is at, as far as the driver knows
  * @lost: transmit: the device has refused something of the context
+ * @left: the connection has ended, but the device may have the context until the next reset
  * @lock: receive: of what follows
  * @sk: receive: the socket, as long as there is one
  * @stage: receive: what the kernel does to find a record again
@@ -31,6 +32,7 @@ struct longshore_tls {
 	u32 epoch;
 	u32 next;
 	bool lost;
+	bool left;
 	spinlock_t lock; /* of what follows */
 	struct sock *sk;
 	enum longshore_tls_stage stage;
@@ -46,6 +48,7 @@ struct longshore_tls_state {
 
 int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8 *number,
 			 enum tls_offload_ctx_dir direction);
+void longshore_tls_stop_search(struct longshore_tls *tls);
 
 static inline struct longshore_tls_state *
 longshore_tls_state(struct tls_context *context, enum tls_offload_ctx_dir direction)

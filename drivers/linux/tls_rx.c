@@ -97,6 +97,14 @@ void longshore_tls_resync(struct longshore_queue *queue,
 	rcu_read_unlock();
 }
 
+/* The device has no context any more: it asks nothing. */
+void longshore_tls_stop_search(struct longshore_tls *tls)
+{
+	spin_lock_bh(&tls->lock);
+	longshore_tls_rest(tls);
+	spin_unlock_bh(&tls->lock);
+}
+
 /* A record begins where the device has asked; the kernel knows its number. */
 int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8 *number,
 			 enum tls_offload_ctx_dir direction)

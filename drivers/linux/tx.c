@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Linux driver of the longshore NIC: transmission. */
 
+#include <linux/delay.h>
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -15,6 +16,9 @@
 #define LONGSHORE_TX_ROOM	(2 * LONGSHORE_TX_SLOTS)
 /* How long the device may take for a command. */
 #define LONGSHORE_PATIENCE	(10 * HZ)
+/* How often a command looks for room on the ring, and the milliseconds between. */
+#define LONGSHORE_TRIES		50
+#define LONGSHORE_TRY_AGAIN	20
 
 static u32 longshore_tx_room(const struct longshore_queue *queue)
 {
@@ -112,6 +116,22 @@ static int longshore_put_command(struct longshore_nic *nic, const void *slot, si
 	return error;
 }
 
+/* The same when the ring is full, which it is not for long. May sleep. */
+static int longshore_put_command_soon(struct longshore_nic *nic, const void *slot, size_t bytes,
+				      struct longshore_tx_wait *wait, u32 *epoch)
+{
+	int error, tries;
+
+	for (tries = 0; tries < LONGSHORE_TRIES; tries++) {
+		if (tries)
+			msleep(LONGSHORE_TRY_AGAIN);
+		error = longshore_put_command(nic, slot, bytes, wait, epoch);
+		if (error != -EBUSY)
+			break;
+	}
+	return error;
+}
+
 /**
  * longshore_command() - has the device carry out a command of one slot, and waits for it
  * @nic: the function
@@ -122,7 +142,8 @@ static int longshore_put_command(struct longshore_nic *nic, const void *slot, si
  * A device that does not answer is set up anew. That needs the RTNL lock, whose owner may wait
  * for a lock that our caller holds: so this does not wait for it.
  *
- * Return: 0, or a negative error when the device refused it or is not there.
+ * Return: 0, or a negative error when the device refused it (-EIO), does not answer (-ETIMEDOUT),
+ * has no room for it for a second (-EBUSY), or is not there (-ENETDOWN).
  */
 int longshore_command(struct longshore_nic *nic, const void *slot, size_t bytes, u32 *epoch)
 {
@@ -133,7 +154,7 @@ int longshore_command(struct longshore_nic *nic, const void *slot, size_t bytes,
 		return -ENOMEM;
 	init_completion(&wait->done);
 	refcount_set(&wait->users, 1);
-	error = longshore_put_command(nic, slot, bytes, wait, epoch);
+	error = longshore_put_command_soon(nic, slot, bytes, wait, epoch);
 	if (!error && !wait_for_completion_timeout(&wait->done, LONGSHORE_PATIENCE)) {
 		longshore_reset(nic);
 		error = -ETIMEDOUT;
