@@ -92,6 +92,7 @@ static int longshore_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	nic->netdev = netdev;
 	nic->pdev = pdev;
 	INIT_WORK(&nic->reset_task, longshore_reset_task);
+	INIT_DELAYED_WORK(&nic->open_task, longshore_open_task);
 	nic->regs = pcim_iomap(pdev, LONGSHORE_BAR, 0);
 	error = nic->regs ? longshore_identify(nic) : -ENOMEM;
 	if (error)
@@ -131,6 +132,7 @@ static void longshore_remove(struct pci_dev *pdev)
 	unregister_netdev(netdev);
 	free_irq(pci_irq_vector(pdev, nic->event_vector), nic);
 	cancel_work_sync(&nic->reset_task);
+	cancel_delayed_work_sync(&nic->open_task);
 	longshore_free_queues(nic);
 	pci_free_irq_vectors(pdev);
 	free_netdev(netdev);

@@ -257,6 +257,29 @@ static int longshore_stop(struct net_device *netdev)
 	return 0;
 }
 
+/* Opens a function that is to be up. It is tried again each second when that fails. */
+static int longshore_open_again(struct longshore_nic *nic)
+{
+	int error = longshore_open(nic->netdev);
+
+	if (error)
+		schedule_delayed_work(&nic->open_task, HZ);
+	return error;
+}
+
+/* Without a NIC a function is opened when one comes, which is told by an interrupt. */
+void longshore_open_task(struct work_struct *work)
+{
+	struct longshore_nic *nic = container_of(to_delayed_work(work), struct longshore_nic,
+						 open_task);
+
+	rtnl_lock();
+	if (netif_running(nic->netdev) && netif_device_present(nic->netdev) && !nic->block &&
+	    longshore_hw_link(nic))
+		longshore_open_again(nic);
+	rtnl_unlock();
+}
+
 /* Sets the function up anew: what was posted and not done is lost. */
 void longshore_reset_task(struct work_struct *work)
 {
@@ -267,8 +290,7 @@ void longshore_reset_task(struct work_struct *work)
 	if (netif_running(nic->netdev) && netif_device_present(nic->netdev)) {
 		nic->resets++;
 		longshore_stop(nic->netdev);
-		/* Without a NIC it is set up when one comes, which is told by an interrupt. */
-		error = longshore_hw_link(nic) ? longshore_open(nic->netdev) : 0;
+		error = longshore_hw_link(nic) ? longshore_open_again(nic) : 0;
 		if (error)
 			netdev_err(nic->netdev, "no function after a reset: %d\n", error);
 	}
@@ -296,7 +318,7 @@ int longshore_resume(struct longshore_nic *nic)
 
 	rtnl_lock();
 	if (netif_running(nic->netdev) && !nic->block)
-		error = longshore_open(nic->netdev);
+		error = longshore_open_again(nic);
 	/* Without rings, packets are dropped until the function is set up anew. */
 	netif_device_attach(nic->netdev);
 	rtnl_unlock();
@@ -312,7 +334,7 @@ int longshore_restart(struct longshore_nic *nic, void (*change)(struct longshore
 	if (running)
 		longshore_stop(nic->netdev);
 	change(nic, data);
-	return running ? longshore_open(nic->netdev) : 0;
+	return running ? longshore_open_again(nic) : 0;
 }
 
 /* ---- the network device ---- */

@@ -219,6 +219,7 @@ struct longshore_queue {
  * @tls_rx_contexts: how many there have been that receive
  * @tls_resync_res_ok: answers to the device's questions where a record begins
  * @reset_task: sets the function up anew
+ * @open_task: tries again to, a second after that has failed
  * @resets: how often that happened
  */
 struct longshore_nic {
@@ -247,6 +248,7 @@ struct longshore_nic {
 	atomic64_t tls_resync_res_ok;
 
 	struct work_struct reset_task;
+	struct delayed_work open_task;
 	u64 resets;
 };
 
@@ -301,6 +303,7 @@ static inline void longshore_count(struct u64_stats_sync *sync, u64_stats_t *cou
 void longshore_init_netdev(struct longshore_nic *nic);
 irqreturn_t longshore_told(int irq, void *data);
 void longshore_reset_task(struct work_struct *work);
+void longshore_open_task(struct work_struct *work);
 int longshore_restart(struct longshore_nic *nic, void (*change)(struct longshore_nic *, void *),
 		      void *data);
 void longshore_reset(struct longshore_nic *nic);
