@@ -1,7 +1,7 @@
 //! Requests and responses between two machines of two cores each, with marks for a tracer of memory accesses: a store to a known address
 //! says whose turn begins. `tests/cores/run` counts the cache lines that pass from one core of a machine to the other.
 //!
-//! Usage: `shared_lines [REQUESTS [RESPONSE_BYTES [tls]]]`, requests for each connection.
+//! Usage: `shared_lines [REQUESTS [RESPONSE_BYTES [tls]]]`, requests for each connection; or `shared_lines --short`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -61,7 +61,8 @@ fn clock() -> u64 {
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
+    let arguments = std::env::args().skip(1);
+    let mut arguments = arguments.filter(|argument| argument != "--short");
     let mut number = |otherwise: usize| {
         arguments.next().map_or(otherwise, |text| {
             text.parse()
