@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
-use host::{Accel, ListenOptions, read_cycles};
+use host::{Accel, ListenOptions};
 use sim::{Suite, World, WorldConfig};
 
 use super::case::{Counted, Mode, Workload};
@@ -11,7 +11,6 @@ use super::settings::Settings;
 use crate::bench::case::Round;
 use crate::bench::exchange::{Client, Messages, Server};
 use crate::bench::hosts::{CLIENTS, Hosts, MEASURED, TICK, WIRE_BYTES, config, node_for};
-use crate::bench::turn::{Talk, work};
 
 const PORT: u16 = 80;
 
@@ -139,27 +138,13 @@ impl Hosts for CoresWorld {
         let now = world.now();
         let mut moved = false;
         for (node, client) in clients {
-            client.open(now, world.stack(*node))?;
-            moved |= work(now, world.stack(*node), |stack| {
-                client.run(&mut Talk {
-                    now,
-                    stack,
-                    messages,
-                })
-            })?;
+            moved |= client.turn(now, world.stack(*node), messages)?;
         }
         let mut cycles = 0;
         for (node, server) in servers {
-            let (start, mut aside) = (read_cycles(), 0);
-            moved |= work(now, world.stack(*node), |stack| {
-                aside += server.run(&mut Talk {
-                    now,
-                    stack,
-                    messages,
-                })?;
-                Ok(())
-            })?;
-            cycles += read_cycles() - start - aside;
+            let (served, taken) = server.turn(now, world.stack(*node), messages)?;
+            moved |= served;
+            cycles += taken;
         }
         Ok((moved, cycles))
     }

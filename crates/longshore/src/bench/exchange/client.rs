@@ -11,7 +11,7 @@ use sim::Suite;
 use super::messages::Messages;
 use super::secure::{End, secure};
 use crate::bench::latency::{self, nanos};
-use crate::bench::turn::{Talk, slot};
+use crate::bench::turn::{Talk, slot, work};
 
 /// Connections opened in a turn at most.
 const OPENED_AT_ONCE: u32 = 256;
@@ -99,6 +99,26 @@ impl Client {
     /// beginning.
     pub fn latency(&mut self) -> &mut Histogram<u64> {
         &mut self.latency
+    }
+
+    /// Has its turn on a stack of its own: opens connections, and works until nothing is left to do. Answers whether there was anything.
+    ///
+    /// # Errors
+    /// When a connection fails.
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        messages: &Messages,
+    ) -> anyhow::Result<bool> {
+        self.open(now, stack)?;
+        work(now, stack, |stack| {
+            self.run(&mut Talk {
+                now,
+                stack,
+                messages,
+            })
+        })
     }
 
     /// Does what the events of a stack of its own ask for.

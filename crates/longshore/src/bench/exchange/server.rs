@@ -1,12 +1,14 @@
 //! The server: answers requests, and closes after the last one of a connection.
 
+use std::time::Instant;
+
 use anyhow::Context as _;
-use host::{Event, ListenerId, SocketError, SocketId, read_cycles};
+use host::{Event, ListenerId, SocketError, SocketId, Stack, read_cycles};
 use sim::Suite;
 
 use super::messages::Messages;
 use super::secure::{End, secure};
-use crate::bench::turn::{Talk, slot};
+use crate::bench::turn::{Talk, slot, work};
 
 /// A server on our stack.
 pub struct Server {
@@ -68,6 +70,29 @@ impl Server {
     /// Whether every request was the right one.
     pub fn verified(&self) -> bool {
         self.verified
+    }
+
+    /// Has its turn on a stack of its own, until nothing is left to do. Answers whether there was anything, and the cycles of it all but
+    /// for the check of the bytes.
+    ///
+    /// # Errors
+    /// When a connection fails.
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        messages: &Messages,
+    ) -> anyhow::Result<(bool, u64)> {
+        let (start, mut aside) = (read_cycles(), 0);
+        let moved = work(now, stack, |stack| {
+            aside += self.run(&mut Talk {
+                now,
+                stack,
+                messages,
+            })?;
+            Ok(())
+        })?;
+        Ok((moved, read_cycles() - start - aside))
     }
 
     /// Does what there is to do on a stack of its own. Answers the cycles that the check of the bytes took.

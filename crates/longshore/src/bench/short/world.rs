@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
-use host::{ListenOptions, StackConfig, read_cycles};
+use host::{ListenOptions, StackConfig};
 use sim::{NodeConfig, World, WorldConfig};
 
 use super::case::{ByNic, Counted, Mode};
@@ -14,7 +14,6 @@ use crate::bench::case::Round;
 use crate::bench::exchange::{Client, Messages, Server};
 use crate::bench::hosts::{CLIENTS, Hosts, MEASURED, WIRE_BYTES, config, counter, node_for};
 use crate::bench::latency::Timed;
-use crate::bench::turn::{Talk, work};
 
 const PORT: u16 = 80;
 
@@ -117,24 +116,9 @@ impl Hosts for ShortWorld {
             ..
         } = self;
         let now = world.now();
-        client.open(now, world.stack(CLIENTS))?;
-        let moved = work(now, world.stack(CLIENTS), |stack| {
-            client.run(&mut Talk {
-                now,
-                stack,
-                messages,
-            })
-        })?;
-        let (start, mut aside) = (read_cycles(), 0);
-        let served = work(now, world.stack(MEASURED), |stack| {
-            aside += server.run(&mut Talk {
-                now,
-                stack,
-                messages,
-            })?;
-            Ok(())
-        })?;
-        Ok((moved || served, read_cycles() - start - aside))
+        let moved = client.turn(now, world.stack(CLIENTS), messages)?;
+        let (served, cycles) = server.turn(now, world.stack(MEASURED), messages)?;
+        Ok((moved || served, cycles))
     }
 }
 
