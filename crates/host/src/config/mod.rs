@@ -86,7 +86,7 @@ impl FromStr for Cidr {
 /// there end with [`CloseReason::DuplicateAddress`](crate::CloseReason::DuplicateAddress).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dad {
-    /// Nobody is asked.
+    /// Addresses are used at once, and no probe is sent.
     Off,
     /// They are used meanwhile, but no neighbour is asked for from there, and none that knows better believes it (RFC 4429): who is asked by its peers, as a server is,
     /// answers at once; who opens a connection waits.

@@ -27,7 +27,7 @@ const RETRANS_TIMER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Detection {
     tentative: Vec<Ipv6Addr>,
-    /// They are probed, or if nobody has said so ours, then.
+    /// When they are probed; once they are, when they are this host's, unless another host answers before.
     at: Instant,
     is_probed: bool,
 }

@@ -137,7 +137,7 @@ impl Link {
             self.solicitations.left = 0;
             return false;
         }
-        // RFC 4429 §3.2: nobody is told where a tentative address is.
+        // RFC 4429 §3.2: messages from a tentative address do not say its MAC address.
         let message = Message::RouterSolicitation {
             source_mac: (!is_tentative).then_some(self.interface.mac),
         };
@@ -150,7 +150,7 @@ impl Link {
             return;
         };
         if self.detection.is_tentative(source) {
-            // RFC 4429 §3.2: it asks nobody. It is asked again when the address is ours.
+            // RFC 4429 §3.2: no solicitation is sent from there. It is sent when the address is this host's.
             return;
         }
         let message = Message::NeighborSolicitation {

@@ -98,7 +98,7 @@ fn each_address_is_tried_once() {
     assert_eq!(pair.counter(SERVER, "NeighbourDuplicates"), 0);
 }
 
-/// RFC 4429 §3.2: a server answers in the first second, but nobody that knows a neighbour by this address has it replaced.
+/// RFC 4429 §3.2: a server answers in the first second, but replaces no entry that a neighbour has for this address.
 #[test]
 fn an_address_is_used_while_it_is_tried() {
     let mut pair = pair(Dad::Off, Dad::Optimistic);

@@ -8,7 +8,7 @@
 //! | an ICMP error | as the packet that it quotes |
 //! | a fragment, another ICMP message, another protocol | by both addresses |
 //! | ARP, neighbour discovery from the same link | all of them |
-//! | neither IP nor ARP, or malformed | whoever it comes to |
+//! | neither IP nor ARP, or malformed | the one by whose queue it comes |
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
@@ -37,7 +37,7 @@ pub enum Destination {
     Worker(usize),
     /// Each worker's: all of them have neighbours.
     All,
-    /// Whoever's it comes to: nobody has a use for it. A peer could fill one worker's ring with what is always the same one's.
+    /// The worker's by whose queue it comes: no worker has a use for it. Were it always the same worker's, a peer could fill that one's ring.
     Any,
 }
 

@@ -78,7 +78,7 @@ fn learn(pair: &mut Pair, (client, server): (SocketId, SocketId)) {
     pair.run_for(Duration::from_millis(50));
 }
 
-/// RFC 8201 §5.2: whoever sends the response of the next connection, be it the NIC or the host with a full control block.
+/// RFC 8201 §5.2: a path MTU holds for the response of the next connection, sent by the NIC or by the host with a full control block.
 #[test]
 fn the_next_connection_knows_what_the_path_takes() {
     let mut pair = pair(Accel::ALL);
