@@ -7,15 +7,13 @@ use std::sync::Arc;
 
 use rings::guest::{Attached, Gone, Line, Memory};
 use vfio_bindings::bindings::vfio::{
-    VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE,
     VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
-    VFIO_PCI_MSIX_IRQ_INDEX,
 };
-use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
 
 use crate::config_space::{ConfigSpace, VECTORS_BYTES};
 use crate::interrupts::{Bells, Vectors};
 use crate::registers::{Action, Given, Registers};
+use crate::threads::Threads;
 
 /// Bytes of one access.
 const MOST_BYTES: usize = 4096;
@@ -47,7 +45,7 @@ impl Device {
     ///
     /// # Errors
     /// When the NIC has gone.
-    pub(crate) fn new(line: Line) -> Result<Device, Gone> {
+    pub(crate) fn new(line: Line, threads: Threads) -> Result<Device, Gone> {
         let registers = Registers::new(offered(&line)?);
         let vectors = registers.queues() + 1;
         Ok(Device {
@@ -56,7 +54,7 @@ impl Device {
             config: ConfigSpace::new(vectors),
             registers,
             table: vec![0; VECTORS_BYTES as usize],
-            vectors: Arc::new(Vectors::new(vectors)),
+            vectors: Arc::new(Vectors::new(vectors, threads)),
             function: None,
             bells: None,
         })
@@ -65,6 +63,11 @@ impl Device {
     /// MSI-X vectors: one for each queue, and one for events.
     pub(crate) fn vectors(&self) -> u16 {
         self.registers.queues() + 1
+    }
+
+    /// What has the VMM's eventfds.
+    pub(crate) fn interrupts(&self) -> &Arc<Vectors> {
+        &self.vectors
     }
 
     fn act(&mut self, action: Action) {
@@ -197,17 +200,20 @@ impl Device {
     }
 
     /// As after power-on, but for the memory that is mapped, and the eventfds.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let done = self.detach();
         self.registers.reset();
         self.check(done);
         self.config.reset();
         self.table.fill(0);
     }
-}
 
-impl ServerBackend for Device {
-    fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn region_read(
+        &mut self,
+        region: u32,
+        offset: u64,
+        data: &mut [u8],
+    ) -> io::Result<()> {
         check_access(offset, data)?;
         self.notice();
         match region {
@@ -223,7 +229,7 @@ impl ServerBackend for Device {
         Ok(())
     }
 
-    fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+    pub(crate) fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         check_access(offset, data)?;
         self.notice();
         match region {
@@ -249,81 +255,44 @@ impl ServerBackend for Device {
         Ok(())
     }
 
-    /// Memory that can't be mapped is left out: the NIC refuses descriptors that name it.
-    fn dma_map(
-        &mut self,
-        flags: DmaMapFlags,
-        offset: u64,
-        address: u64,
-        len: u64,
-        file: Option<File>,
-    ) -> io::Result<()> {
-        let (Some(file), true) = (file, flags.contains(DmaMapFlags::READ)) else {
-            return Ok(());
-        };
-        let memory = Memory {
-            address,
-            offset,
-            len,
-            writable: flags.contains(DmaMapFlags::WRITE),
+    /// Has the NIC map memory of the machine's. Gives the file back if it is not kept.
+    #[must_use]
+    pub(crate) fn map(&mut self, memory: Memory, file: Option<File>) -> Option<File> {
+        let Some(file) = file else {
+            warn_of(&memory, rings::Refusal::BadFile);
+            return None;
         };
         let mapped = self.line.map(memory, file.as_fd());
-        match mapped {
-            Ok(Err(refusal)) => warn_of(&memory, refusal),
-            _ if self.memory.len() < MOST_MEMORY => self.memory.push((memory, file)),
-            _ => {}
-        }
+        let left = match mapped {
+            Ok(Err(refusal)) => {
+                warn_of(&memory, refusal);
+                Some(file)
+            }
+            _ if self.memory.len() < MOST_MEMORY => {
+                self.memory.push((memory, file));
+                None
+            }
+            _ => Some(file),
+        };
         self.check(mapped.map(|_| ()));
-        Ok(())
+        left
     }
 
-    fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, len: u64) -> io::Result<()> {
-        let (address, len) = match flags.contains(DmaUnmapFlags::UNMAP_ALL) {
-            true => (0, u64::MAX),
-            false => (address, len),
-        };
+    /// Takes memory between these addresses away from the NIC. Gives its files.
+    #[must_use]
+    pub(crate) fn unmap(&mut self, address: u64, len: u64) -> Vec<(Memory, File)> {
         if self.registers.has_rings_in(address, len) {
             let done = self.detach();
             self.fail();
             self.check(done);
         }
         let end = address.saturating_add(len);
-        let stays = |it: &Memory| it.address >= end || it.address.saturating_add(it.len) <= address;
-        self.memory.retain(|(memory, _)| stays(memory));
+        let goes = |it: &Memory| it.address < end && it.address.saturating_add(it.len) > address;
+        let gone = self.memory.extract_if(.., |(memory, _)| goes(memory));
+        let gone = gone.collect();
         let done = self.line.unmap(address, len);
         self.check(done);
-        Ok(())
-    }
-
-    fn reset(&mut self) -> io::Result<()> {
-        self.restart();
-        Ok(())
-    }
-
-    fn set_irqs(
-        &mut self,
-        index: u32,
-        flags: u32,
-        start: u32,
-        count: u32,
-        files: Vec<File>,
-    ) -> io::Result<()> {
-        if index != VFIO_PCI_MSIX_IRQ_INDEX || flags & VFIO_IRQ_SET_ACTION_TRIGGER == 0 {
-            return Ok(());
-        }
-        if flags & VFIO_IRQ_SET_DATA_EVENTFD != 0 {
-            // As many as it says, or none: then these vectors have none.
-            let count = (count as usize).min(usize::from(self.vectors()));
-            let files = files.into_iter().map(Some);
-            let files = files.chain(std::iter::repeat_with(|| None));
-            self.vectors.set(start, files.take(count));
-        } else if flags & VFIO_IRQ_SET_DATA_NONE != 0 && count == 0 {
-            self.vectors.clear();
-        } else if flags & VFIO_IRQ_SET_DATA_NONE != 0 {
-            let end = start.saturating_add(count).min(self.vectors().into());
-            (start..end).for_each(|vector| self.vectors.fire(vector as u16));
-        }
-        Ok(())
+        gone
     }
 }
 

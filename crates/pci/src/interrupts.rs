@@ -4,61 +4,56 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use rings::guest::Attached;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstatfs};
 use rustix::io::write;
 
-/// Bytes of stack of a thread.
-const STACK: usize = 256 << 10;
+use crate::threads::{Thread, Threads};
+
 /// `ANON_INODE_FS_MAGIC` of `linux/magic.h`: where eventfds are. Of what else is there, nothing waits when it is written to.
 const ANONYMOUS: u32 = 0x0904_1934;
-/// How long a thread is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often it is looked at.
-const PAUSE: Duration = Duration::from_micros(100);
-/// Threads of all VMMs together, those that were left behind in a write too.
-const MOST_THREADS: u32 = 1024;
-/// Those that run.
-static RUNNING: AtomicU32 = AtomicU32::new(0);
 
 /// What vectors the VMM has eventfds for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Vectors {
     files: Mutex<Vec<Option<Arc<File>>>>,
+    threads: Threads,
 }
 
 impl Vectors {
     /// So many, without eventfds.
-    pub(crate) fn new(count: u16) -> Vectors {
+    pub(crate) fn new(count: u16, threads: Threads) -> Vectors {
         let files = (0..count).map(|_| None);
         Vectors {
             files: Mutex::new(files.collect()),
+            threads,
         }
     }
 
-    /// Gives vectors from `start` on these eventfds. What is certainly none is not kept.
-    pub(crate) fn set(&self, start: u32, files: impl IntoIterator<Item = Option<File>>) {
-        let may_be_eventfd =
-            |file: &File| fstatfs(file).is_ok_and(|it| it.f_type as u32 == ANONYMOUS);
-        let files: Vec<_> = files.into_iter().collect();
-        let files = files.into_iter().map(|file| file.filter(may_be_eventfd));
-        let files: Vec<_> = files.map(|file| file.map(Arc::new)).collect();
+    /// How many there are.
+    pub(crate) fn count(&self) -> u32 {
+        self.lock().len() as u32
+    }
+
+    /// Gives vectors these eventfds. Those that they had are closed outside of the lock.
+    pub(crate) fn set(&self, files: impl Iterator<Item = (u32, Option<File>)>) {
+        let (files, mut gone): (Vec<_>, _) = (files.collect(), Vec::new());
         let mut all = self.lock();
-        let places = all.iter_mut().skip(start as usize);
-        for (place, file) in places.zip(files) {
-            *place = file;
+        for (vector, file) in files {
+            if let Some(place) = all.get_mut(vector as usize) {
+                gone.push(std::mem::replace(place, file.map(Arc::new)));
+            }
         }
+        drop(all);
     }
 
     /// Takes all eventfds away.
     pub(crate) fn clear(&self) {
-        self.lock().fill_with(|| None);
+        self.set((0..self.count()).map(|vector| (vector, None)));
     }
 
     /// Raises an interrupt, if the VMM wants it, by a thread of its own.
@@ -67,7 +62,7 @@ impl Vectors {
             return;
         };
         // Without a thread there is no interrupt, as without an eventfd.
-        let _ = Thread::start("pci-event", move || raise(&file));
+        let _ = self.threads.start("pci-event", move || raise(&file));
     }
 
     fn file(&self, vector: u16) -> Option<Arc<File>> {
@@ -79,6 +74,11 @@ impl Vectors {
     }
 }
 
+/// Whether a file that a VMM has passed may be an eventfd.
+pub(crate) fn may_be_eventfd(file: &File) -> bool {
+    fstatfs(file).is_ok_and(|it| it.f_type as u32 == ANONYMOUS)
+}
+
 /// Writes to an eventfd. One that is full has been raised; it waits only if the VMM has taken `O_NONBLOCK` away in between.
 fn raise(file: &File) {
     let flags = fcntl_getfl(file).unwrap_or(OFlags::NONBLOCK);
@@ -86,57 +86,6 @@ fn raise(file: &File) {
         let _ = fcntl_setfl(file, flags | OFlags::NONBLOCK);
     }
     let _ = write(file, &1u64.to_ne_bytes());
-}
-
-/// A thread that is waited for at its drop, but not without end.
-#[derive(Debug)]
-struct Thread(Option<JoinHandle<()>>);
-
-impl Thread {
-    fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
-        let counted = Counted::new();
-        if RUNNING.load(Ordering::Relaxed) > MOST_THREADS {
-            return Err(io::ErrorKind::ResourceBusy.into());
-        }
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.stack_size(STACK).spawn(move || {
-            let _counted = counted;
-            run();
-        })?;
-        Ok(Thread(Some(thread)))
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        let since = Instant::now();
-        let is_running = |thread: &JoinHandle<()>| !thread.is_finished();
-        while self.0.as_ref().is_some_and(is_running) {
-            if since.elapsed() >= PATIENCE {
-                tracing::warn!("a VMM's eventfd keeps a thread waiting, which is left behind");
-                return;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        let _ = self.0.take().map(JoinHandle::join);
-    }
-}
-
-/// One of the threads that run.
-#[derive(Debug)]
-struct Counted;
-
-impl Counted {
-    fn new() -> Counted {
-        RUNNING.fetch_add(1, Ordering::Relaxed);
-        Counted
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The thread that raises interrupts for a function's queues, until the function has gone. When that goes by itself, it raises the vector for events.
@@ -160,7 +109,8 @@ impl Bells {
         let bells = Arc::new(bells);
         let is_expected = Arc::new(AtomicBool::new(false));
         let (theirs, expected) = (Arc::clone(&bells), Arc::clone(&is_expected));
-        let thread = Thread::start("pci-bells", move || {
+        let threads = vectors.threads.clone();
+        let thread = threads.start("pci-bells", move || {
             listen(&theirs, &vectors);
             if !expected.load(Ordering::Relaxed)
                 && let Some(file) = vectors.file(events)

@@ -20,6 +20,7 @@
 
 mod config_space;
 mod device;
+mod files;
 mod gate;
 mod interrupts;
 mod regions;
@@ -27,6 +28,7 @@ mod registers;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 pub use config_space::ConfigSpace;
 pub use gate::Gate;

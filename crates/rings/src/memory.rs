@@ -71,7 +71,7 @@ pub(crate) fn is_local_file(file: BorrowedFd<'_>) -> bool {
 
 /// Whether a file that a VMM has passed may be memory of its machine: one of tmpfs, a memfd is one too. The first store to a page of a disk's
 /// file waits for its file system, and for the disk when much is to be written.
-pub(crate) fn is_guest_memory(file: BorrowedFd<'_>) -> bool {
+pub fn is_guest_memory(file: BorrowedFd<'_>) -> bool {
     is_regular(file) && rustix::fs::fstatfs(file).is_ok_and(|system| system.f_type as u32 == TMPFS)
 }
 

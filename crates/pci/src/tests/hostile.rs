@@ -1,12 +1,17 @@
 //! Guests and VMMs that do what none does by itself.
 
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_setfl, ftruncate};
 use rustix::io::write;
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE,
@@ -194,4 +199,55 @@ fn a_vector_that_nobody_can_write_to_keeps_nobody_waiting() {
     assert_ne!(guest.receive()[0], 1, "nothing is there");
     drop(guest);
     assert_works(&process);
+}
+
+/// A socket whose close waits so long for its peer, which reads nothing.
+fn lingering(time: Duration) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    while socket.write(&[0; 1 << 16]).is_ok() {}
+    set_socket_linger(&socket, Some(time)).unwrap();
+    (socket, peer)
+}
+
+/// Sends a request with a file that nobody else has any more when the rest of the request comes, and reads the answer.
+fn pass_last(stream: &mut UnixStream, command: u16, body: &[u8], file: TcpStream) {
+    let mut header = [0; 16];
+    header[2..4].copy_from_slice(&command.to_le_bytes());
+    header[4..8].copy_from_slice(&(16 + body.len() as u32).to_le_bytes());
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let files = [file.as_fd()];
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&files)));
+    let parts = [IoSlice::new(&header)];
+    sendmsg(&*stream, &parts, &mut ancillary, SendFlags::empty()).unwrap();
+    drop(file);
+    stream.write_all(body).unwrap();
+    stream.read_exact(&mut header).unwrap();
+}
+
+#[test]
+fn files_whose_close_waits_keep_nobody_waiting() {
+    const LINGERS: Duration = Duration::from_secs(60);
+    let mut process = Process::start(&[A, B]);
+    let since = Instant::now();
+    let mut vmm = UnixStream::connect(&process.sockets[0]).unwrap();
+    let ((memory, _one), (vector, _two)) = (lingering(LINGERS), lingering(LINGERS));
+    // DMA_MAP of a page, and SET_IRQS of a vector.
+    let mut map = [0; 32];
+    (map[0], map[4], map[17], map[25]) = (32, 3, 0x10, 0x10);
+    pass_last(&mut vmm, 2, &map, memory);
+    let flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
+    let words = [20, flags, VFIO_PCI_MSIX_IRQ_INDEX, 0, 1];
+    let set: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    pass_last(&mut vmm, 8, &set, vector);
+    // Another guest goes on with the NIC's next process, and the VMM's place is free when it has gone.
+    let mut other = Guest::enabled(&process, 1);
+    process.restart();
+    until(|| (other.read32(STATUS) == LINK | FAILED).then_some(()));
+    drop((vmm, other));
+    assert_works(&process);
+    assert!(since.elapsed() < LINGERS / 2, "{:?}", since.elapsed());
 }

@@ -79,7 +79,7 @@ fn a_guest_goes_on_with_the_nics_next_process() {
         process.restart();
         for guest in [&mut sender, &mut receiver] {
             guest.interrupted(QUEUES);
-            assert_eq!(guest.read32(STATUS), LINK | FAILED);
+            until(|| (guest.read32(STATUS) == LINK | FAILED).then_some(()));
             assert_eq!(guest.read32(EVENTS), BOTH);
             guest.write32(EVENTS, BOTH);
             assert_eq!(guest.read32(EVENTS), 0);

@@ -16,5 +16,6 @@
 mod line;
 mod message;
 
+pub use crate::memory::is_guest_memory as is_memory;
 pub use line::{Attached, Gone, Line, Memory};
 pub(crate) use message::GuestRequest;
