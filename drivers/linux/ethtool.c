@@ -56,7 +56,7 @@ static const struct longshore_counter longshore_tls_rx_counters[] = {
 };
 
 static const char * const longshore_function_counters[] = {
-	"resets", "tx_tls_ctx", "rx_tls_ctx", "rx_tls_resync_res_ok",
+	"resets", "tx_tls_ctx", "rx_tls_ctx", "rx_tls_resync_res_ok", "rx_tls_resync_res_retry",
 };
 
 #define LONGSHORE_SUMS	\
@@ -163,6 +163,7 @@ static void longshore_get_ethtool_stats(struct net_device *netdev, struct ethtoo
 	*data++ = atomic64_read(&nic->tls_tx_contexts);
 	*data++ = atomic64_read(&nic->tls_rx_contexts);
 	*data++ = atomic64_read(&nic->tls_resync_res_ok);
+	*data++ = atomic64_read(&nic->tls_resync_res_retry);
 	memset(data, 0, sizeof(one));
 	for (index = 0; index < nic->limits.queues; index++) {
 		const struct longshore_queue *queue = &nic->queues[index];

@@ -218,6 +218,8 @@ struct longshore_queue {
  * @tls_tx_contexts: how many there have been that send
  * @tls_rx_contexts: how many there have been that receive
  * @tls_resync_res_ok: answers to the device's questions where a record begins
+ * @tls_resync_res_retry: how often one of these found no room on the ring
+ * @tls_owes: there may be some that wait for room
  * @reset_task: sets the function up anew
  * @open_task: tries again to, a second after that has failed
  * @resets: how often that happened
@@ -246,6 +248,8 @@ struct longshore_nic {
 	atomic64_t tls_tx_contexts;
 	atomic64_t tls_rx_contexts;
 	atomic64_t tls_resync_res_ok;
+	atomic64_t tls_resync_res_retry;
+	bool tls_owes;
 
 	struct work_struct reset_task;
 	struct delayed_work open_task;
@@ -349,6 +353,7 @@ void longshore_tls_reset(struct longshore_nic *nic);
 void longshore_tls_received(struct longshore_queue *queue, u32 id, u32 seq, bool decrypted);
 void longshore_tls_resync(struct longshore_queue *queue,
 			  const struct longshore_resync_request *request);
+void longshore_tls_answer_owed(struct longshore_nic *nic);
 
 /* ethtool.c */
 void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats);

@@ -110,6 +110,7 @@ static void longshore_tls_forget_socket(struct longshore_tls *tls)
 {
 	spin_lock_bh(&tls->lock);
 	tls->sk = NULL;
+	tls->owes = false;
 	spin_unlock_bh(&tls->lock);
 }
 

@@ -25,6 +25,8 @@ enum longshore_tls_stage {
  * @stage: receive: what the kernel does to find a record again
  * @position: receive: from where on it notes headers, or which one it is asked about
  * @async: receive: the kernel's part of that
+ * @owed: receive: an answer that found no room on the ring; its position, and the record's number
+ * @owes: receive: there is one
  * @rcu: for readers that look it up by its id
  */
 struct longshore_tls {
@@ -38,6 +40,11 @@ struct longshore_tls {
 	enum longshore_tls_stage stage;
 	u32 position;
 	struct tls_offload_resync_async async;
+	struct {
+		u32 seq;
+		u64 number;
+	} owed;
+	bool owes;
 	struct rcu_head rcu;
 };
 

@@ -25,6 +25,7 @@ static void longshore_tls_note(struct longshore_tls *tls, u32 seq)
 /* The kernel need not note anything, nor look for a record. */
 static void longshore_tls_rest(struct longshore_tls *tls)
 {
+	tls->owes = false;
 	tls->stage = LONGSHORE_TLS_IDLE;
 	atomic64_set(&tls->async.req, 0);
 }
@@ -88,6 +89,8 @@ void longshore_tls_resync(struct longshore_queue *queue,
 	if (tls) {
 		spin_lock(&tls->lock);
 		if (tls->sk) {
+			/* It has given up what it asked before. */
+			tls->owes = false;
 			tls->stage = LONGSHORE_TLS_ASKS;
 			tls->position = request->tcpsn;
 			atomic64_set(&tls->async.req, ((u64)tls->position << 32) | RESYNC_REQ);
@@ -105,30 +108,84 @@ void longshore_tls_stop_search(struct longshore_tls *tls)
 	spin_unlock_bh(&tls->lock);
 }
 
-/* A record begins where the device has asked; the kernel knows its number. */
-int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8 *number,
-			 enum tls_offload_ctx_dir direction)
+/* Tells the device that a record begins where it has asked. False if that waits for room. */
+static bool longshore_tls_confirm(struct longshore_nic *nic, struct longshore_tls *tls, u32 seq,
+				  u64 number)
 {
-	struct longshore_nic *nic = netdev_priv(netdev);
-	struct longshore_tls *tls = longshore_tls_state(tls_get_ctx(sk), direction)->tls;
 	struct longshore_resync_response response = {
 		.head.opcode = LONGSHORE_OPCODE_RESYNC_RESPONSE,
 		.head.flags = LONGSHORE_RESYNC_RESPONSE_CONFIRMED,
 		.context = tls->id,
 		.tcpsn = seq,
-		.index = get_unaligned_be64(number),
+		.index = number,
 	};
-	int error;
+
+	if (tls->epoch != READ_ONCE(nic->epoch))
+		return true;
+	switch (longshore_post(nic, &response, sizeof(response))) {
+	case 0:
+		atomic64_inc(&nic->tls_resync_res_ok);
+		return true;
+	case -EBUSY:
+		atomic64_inc(&nic->tls_resync_res_retry);
+		spin_lock_bh(&tls->lock);
+		/* A question that has come meanwhile is another one. */
+		tls->owes = tls->sk && tls->stage == LONGSHORE_TLS_IDLE;
+		tls->owed.seq = seq;
+		tls->owed.number = number;
+		spin_unlock_bh(&tls->lock);
+		/* What is kept is there before NAPI looks for it. */
+		smp_store_release(&nic->tls_owes, true);
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* A record begins where the device has asked; the kernel knows its number. */
+int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8 *number,
+			 enum tls_offload_ctx_dir direction)
+{
+	struct longshore_tls *tls = longshore_tls_state(tls_get_ctx(sk), direction)->tls;
+	struct longshore_nic *nic = netdev_priv(netdev);
 
 	if (direction != TLS_OFFLOAD_CTX_DIR_RX)
 		return -EOPNOTSUPP;
 	spin_lock_bh(&tls->lock);
 	tls->stage = LONGSHORE_TLS_IDLE;
 	spin_unlock_bh(&tls->lock);
-	if (tls->epoch != READ_ONCE(nic->epoch))
-		return 0;
-	error = longshore_post(nic, &response, sizeof(response));
-	if (!error)
-		atomic64_inc(&nic->tls_resync_res_ok);
-	return error;
+	if (!longshore_tls_confirm(nic, tls, seq, get_unaligned_be64(number))) {
+		/* The ring may have been cleaned up in between. */
+		local_bh_disable();
+		napi_schedule(&nic->queues[0].napi);
+		local_bh_enable();
+	}
+	return 0;
+}
+
+/* The ring has room again: the device gets the answers that found none. */
+void longshore_tls_answer_owed(struct longshore_nic *nic)
+{
+	struct longshore_tls *tls;
+	unsigned long id;
+
+	WRITE_ONCE(nic->tls_owes, false);
+	/* An answer that is kept from here on sets it again. */
+	smp_mb();
+	rcu_read_lock();
+	xa_for_each(&nic->tls, id, tls) {
+		bool owes;
+		u64 number;
+		u32 seq;
+
+		spin_lock_bh(&tls->lock);
+		owes = tls->owes;
+		seq = tls->owed.seq;
+		number = tls->owed.number;
+		tls->owes = false;
+		spin_unlock_bh(&tls->lock);
+		if (owes)
+			longshore_tls_confirm(nic, tls, seq, number);
+	}
+	rcu_read_unlock();
 }

@@ -284,6 +284,10 @@ void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget)
 	}
 	/* Pairs with longshore_tx_room(): what was freed is not looked at any more. */
 	smp_store_release(&queue->tx_done, done);
+	/* The ring of commands is that of the first queue. */
+	if (unlikely(!queue->index && READ_ONCE(queue->nic->tls_owes)) && budget &&
+	    longshore_tx_room(queue) >= LONGSHORE_TX_SLOTS)
+		longshore_tls_answer_owed(queue->nic);
 	if (!packets)
 		return;
 	netif_txq_completed_wake(longshore_txq(queue), packets, bytes,
