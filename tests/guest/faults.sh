@@ -21,39 +21,48 @@ start_nic --faults
 digest=$(sed -n 's/^digest //p' "$scratch/peer.log")
 
 cat "$here/guest_cases" - >"$scratch/script" <<'SCRIPT'
-# during FAULT: a download, while who reads this makes the NIC fail so.
-during() {
-    echo "during $1"
-    sleep 2
-    openssl s_client -ktls -tls1_2 -quiet -nocommands -connect "$PEER:4434" -ign_eof </dev/null 2>/tmp/log | sha256sum | cut -d ' ' -f 1 | sed "s/^/$1 /"
-    echo "after $1"
+exec 3>&1
+# step WHEN FAULT: who reads this makes the NIC fail now, or no longer, and says so.
+step() {
+    echo "$1 $2" >&3
+    until [ -e "/mnt/$1-$2" ]; do sleep 0.1; done
+}
+# download FAULT: the NIC fails before it, or when part of it has come and the rest waits.
+download() {
+    step before "$1"
+    openssl s_client -ktls -tls1_2 -quiet -nocommands -connect "$PEER:4434" -ign_eof </dev/null 2>/tmp/log | {
+        head -c 1048576
+        step during "$1"
+        cat
+    } | sha256sum | cut -d ' ' -f 1 | sed "s/^/$1 /"
+    step after "$1"
 }
 use || exit 1
-# What is dropped is not to be the answer where the peer is.
-ping -c 1 -W 10 "$PEER" >/dev/null
-ip neigh replace "$PEER" dev "$dev" lladdr "$(ip neigh show "$PEER" | sed 's/.*lladdr \([^ ]*\).*/\1/')" nud permanent
-during none
-for fault in drop corrupt late refuse; do during $fault; done
+for fault in none drop corrupt late refuse; do download $fault; done
 cat /proc/net/tls_stat
 ethtool -S "$dev"
 no_complaint && echo 'complaints 0'
 SCRIPT
 
-# Makes it fail as the guest says, again and again while it downloads.
+# Makes it fail as the guest says, once for each of its steps.
 provoke() {
-    local what
-    while sleep 0.2; do
-        what=$(tr -d '\r' <"$scratch/guest.log" | sed -n 's/^during //p' | tail -n 1)
-        grep -q "^after $what" "$scratch/guest.log" && continue
-        case $what in
-        # Not at every retransmission.
-        drop) fault drop 3 && sleep 1.7 ;;
-        corrupt) fault corrupt ;;
-        late) fault late 300 && fault corrupt ;;
-        refuse) fault refuse 1 ;;
+    local step last=''
+    while sleep 0.1; do
+        step=$(tr -d '\r' <"$scratch/guest.log" | grep -E '^(before|during|after) ' | tail -n 1)
+        [[ $step != "$last" ]] || continue
+        case $step in
+        'during drop') fault drop 3 ;;
+        'during corrupt') fault corrupt ;;
+        'during late') fault late 300 && fault corrupt ;;
+        'after late') fault late 0 ;;
+        'before refuse') fault refuse 1 ;;
+        'after refuse') fault refuse 0 ;;
         esac
+        last=$step
+        : >"$scratch/guest/${step/ /-}"
     done
 }
+mkdir -p "$scratch/guest"
 : >"$scratch/guest.log"
 provoke &
 pids+=("$!")
