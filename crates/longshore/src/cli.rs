@@ -46,7 +46,7 @@ Examples:
   longshore bench tls --loss 0.01 --json
   longshore sim handoff --paper --report handoff.html
 
-RUST_LOG=debug shows what happens inside.";
+RUST_LOG=debug shows what happens inside; LONGSHORE_LOG_FORMAT=json writes the log as JSON.";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]

@@ -1,15 +1,17 @@
 //! The log, on the standard error.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::IsTerminal;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
 use tracing::{Event, Level, Subscriber};
 use tracing_log::NormalizeEvent;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::{Format, Writer};
+use tracing_subscriber::fmt::format::{Format, Json, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, format};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -19,30 +21,80 @@ pub const LIMITED: &str = "longshore::limited";
 
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Starts the log. `RUST_LOG` says how much of it there is.
-pub fn start() {
+/// What says how lines are written.
+pub const FORMAT: &str = "LONGSHORE_LOG_FORMAT";
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lines {
+    /// For people.
+    Text,
+    /// One JSON object each.
+    Json,
+}
+
+impl Lines {
+    fn of(wanted: Option<&OsStr>) -> Result<Self> {
+        match wanted.map(|wanted| wanted.to_str()) {
+            None | Some(Some("" | "text")) => Ok(Self::Text),
+            Some(Some("json")) => Ok(Self::Json),
+            Some(_) => bail!("{FORMAT} can be `text` or `json`"),
+        }
+    }
+}
+
+/// Starts the log. `RUST_LOG` says how much of it there is, [`FORMAT`] how its lines are written.
+///
+/// # Errors
+///
+/// There is no such format.
+pub fn start() -> Result<()> {
+    let lines = Lines::of(std::env::var_os(FORMAT).as_deref())?;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .event_format(Limited {
-            format: format().with_target(false),
-            kinds: Mutex::default(),
-        })
-        .with_writer(std::io::stderr)
-        .init();
+        .with_writer(std::io::stderr);
+    match lines {
+        Lines::Text => log
+            .with_ansi(std::io::stderr().is_terminal())
+            .event_format(Limited::new(lines, format().with_target(false)))
+            .init(),
+        Lines::Json => log
+            .with_ansi(false)
+            .fmt_fields(JsonFields::new())
+            .event_format(Limited::new(lines, json()))
+            .init(),
+    }
+    Ok(())
+}
+
+/// Time, level, where in the program, and what the event has, side by side.
+fn json() -> Format<Json> {
+    format().json().flatten_event(true)
 }
 
 /// A format that leaves out warnings of which there are too many.
-struct Limited {
-    format: Format,
-    kinds: Mutex<Kinds>,
+struct Limited<F> {
+    lines: Lines,
+    format: F,
+    kinds: Arc<Mutex<Kinds>>,
 }
 
-impl<S, N> FormatEvent<S, N> for Limited
+impl<F> Limited<F> {
+    fn new(lines: Lines, format: F) -> Self {
+        Self {
+            lines,
+            format,
+            kinds: Arc::default(),
+        }
+    }
+}
+
+impl<S, N, F> FormatEvent<S, N> for Limited<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
 {
     fn format_event(
         &self,
@@ -59,10 +111,20 @@ where
                 None => return Ok(()),
             }
         }
-        self.format.format_event(context, writer.by_ref(), event)?;
-        match others {
-            0 => Ok(()),
-            others => writeln!(writer, "  and {others} more like it before"),
+        match (self.lines, others) {
+            (_, 0) => self.format.format_event(context, writer, event),
+            (Lines::Text, others) => {
+                self.format.format_event(context, writer.by_ref(), event)?;
+                writeln!(writer, "  and {others} more like it before")
+            }
+            (Lines::Json, others) => {
+                let mut line = String::new();
+                self.format
+                    .format_event(context, Writer::new(&mut line), event)?;
+                let object = line.trim_end();
+                let fields = object.strip_suffix('}').ok_or(fmt::Error)?;
+                writeln!(writer, r#"{fields},"suppressed":{others}}}"#)
+            }
         }
     }
 }
@@ -103,7 +165,80 @@ impl Kinds {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use tracing_subscriber::fmt::MakeWriter;
+
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Written {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    #[test]
+    fn each_line_in_json_is_an_object_that_says_how_many_like_it_were_not_logged() {
+        let written = Written::default();
+        let format = Limited::new(Lines::Json, json());
+        let kinds = format.kinds.clone();
+        let log = tracing_subscriber::fmt()
+            .with_writer(written.clone())
+            .fmt_fields(JsonFields::new())
+            .event_format(format)
+            .finish();
+        tracing::subscriber::with_default(log, || {
+            for turn in 0..3 {
+                tracing::warn!(target: LIMITED, peer = "10.9.0.1", "a \"peer\" is odd");
+                if turn == 1 {
+                    for (logged, _) in kinds.lock().unwrap().0.values_mut() {
+                        *logged -= INTERVAL;
+                    }
+                }
+            }
+        });
+        let lines = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<serde_json::Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 2);
+        for line in &lines {
+            assert_eq!(line["level"], "WARN");
+            assert_eq!(line["message"], "a \"peer\" is odd");
+            assert_eq!(line["peer"], "10.9.0.1");
+            assert_eq!(line["target"], LIMITED);
+        }
+        assert_eq!(lines[0].get("suppressed"), None);
+        assert_eq!(lines[1]["suppressed"], 1);
+    }
+
+    #[test]
+    fn a_format_that_there_is_not_is_refused() {
+        let of = |wanted: &str| Lines::of(Some(OsStr::new(wanted)));
+        assert_eq!(Lines::of(None).unwrap(), Lines::Text);
+        assert_eq!(of("json").unwrap(), Lines::Json);
+        assert_eq!(
+            of("xml").unwrap_err().to_string(),
+            "LONGSHORE_LOG_FORMAT can be `text` or `json`"
+        );
+    }
 
     #[test]
     fn one_of_a_kind_is_logged_in_a_minute_and_the_next_says_how_many_were_not() {

@@ -69,8 +69,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    log::start();
-    match run(&cli.command) {
+    match log::start().and_then(|()| run(&cli.command)) {
         // Its message was printed when the capture ended.
         Ok(_) if attach::capture_has_failed() => ExitCode::FAILURE,
         Ok(code) => code,

@@ -6,6 +6,7 @@ use clap::Args;
 use host::handoff::policy::Selection;
 use sim::handoff::{Config, Workload};
 
+use super::shard::{Plan, Shard};
 use crate::bench::Wanted;
 
 /// Settings of `sim handoff`.
@@ -47,6 +48,18 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
+    /// Run every configuration with so many seeds, from --seed on; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "paper")]
+    pub seeds: u32,
+
+    /// Only the first, second … of so many parts of all runs, as 1/8 or 2/8: for jobs side by side
+    #[arg(long, value_name = "I/N", requires = "paper", requires = "output", conflicts_with_all = ["json", "report"])]
+    pub shard: Option<Shard>,
+
+    /// File for what came of the shard, which `sim merge` reads
+    #[arg(long, value_name = "FILE", requires = "shard")]
+    pub output: Option<PathBuf>,
+
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
@@ -73,9 +86,52 @@ Examples:
   # another workload and a faster NIC, as JSON
   longshore sim handoff --workload ibm --host-first --load-control --nic-mips 800 --json
 
-docs/handoff.md says what is modelled and how to read the report.";
+  # five seeds of each, in two parts, which may run on two machines
+  longshore sim handoff --paper --seeds 5 --shard 1/2 --output 1.json
+  longshore sim handoff --paper --seeds 5 --shard 2/2 --output 2.json
+  longshore sim merge 1.json 2.json --report handoff.html
+
+docs/reproduction.md says what is modelled, docs/commands/sim.md how to read the report.";
+
+/// Settings of `sim merge`.
+#[derive(Clone, Debug, Args)]
+pub struct Merge {
+    /// What each shard has written
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write an HTML page with tables and plots
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+}
+
+pub const MERGE_EXAMPLES: &str = "\
+Example:
+  longshore sim merge 1.json 2.json --report handoff.html";
+
+impl Merge {
+    /// How the report is wanted.
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            json: self.json,
+            page: self.report.as_deref(),
+        }
+    }
+}
 
 impl Options {
+    /// What `--paper` runs.
+    pub fn plan(&self) -> Plan {
+        Plan {
+            seed: self.seed,
+            seeds: self.seeds,
+        }
+    }
+
     /// The configuration that is asked for.
     pub fn config(&self) -> Config {
         Config {

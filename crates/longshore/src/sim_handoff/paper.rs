@@ -1,6 +1,6 @@
 //! Every configuration of the paper: the published numbers next to ours.
 
-mod page;
+pub mod page;
 mod tables;
 
 use std::collections::HashMap;
@@ -12,6 +12,7 @@ use sim::handoff::{Config, Outcome};
 use super::Options;
 use super::figures::{Figures, Point, timeline};
 use super::runs::run_all;
+use super::shard::Plan;
 use crate::bench::print;
 
 /// The configuration whose load control Figure 6 shows.
@@ -24,7 +25,8 @@ const PREDICTED: &str = "W-256-P-L-PREDICT-400";
 /// All that came of it.
 #[derive(Serialize)]
 pub struct Report {
-    seed: u64,
+    #[serde(flatten)]
+    plan: Plan,
     /// Rows of the paper, and how many of them ours agrees with.
     rows: Vec<Judged>,
     agreeing: usize,
@@ -49,7 +51,11 @@ pub struct Judged {
     change_from: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     published_change: Option<f64>,
+    /// The median of all seeds.
     ours: f64,
+    /// The lowest and the highest, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    our_range: Option<[f64; 2]>,
     /// Ours less the published value.
     #[serde(skip_serializing_if = "Option::is_none")]
     difference: Option<f64>,
@@ -70,43 +76,71 @@ pub struct Judged {
 /// When the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     options.wanted().check()?;
-    let mut configs = paper::configs();
-    for config in &mut configs {
-        config.seed = options.seed;
-    }
-    let outcomes = run_all(&configs, options.json)?;
-    let report = Report::new(options.seed, &configs, &outcomes);
+    let plan = options.plan();
+    let outcomes = run_all(&plan.runs(), options.json)?;
+    let report = Report::new(plan, &outcomes);
     print(options.wanted(), &report, page::page)
 }
 
+/// What came of one configuration.
+struct Group<'a> {
+    config: Config,
+    /// One for each seed.
+    outcomes: &'a [Outcome],
+}
+
+impl Group<'_> {
+    /// The median of all seeds, and the lowest and the highest.
+    fn value(&self, of: impl Fn(&Outcome) -> f64) -> (f64, [f64; 2]) {
+        let mut values: Vec<f64> = self.outcomes.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        let last = values.len() - 1;
+        let median = (values[last / 2] + values[values.len() / 2]) / 2.0;
+        (median, [values[0], values[last]])
+    }
+
+    /// The run with the median of requests, which stands for all where a run as a whole is shown.
+    fn middle(&self) -> &Outcome {
+        let mut outcomes: Vec<&Outcome> = self.outcomes.iter().collect();
+        outcomes.sort_by(|a, b| a.requests_per_second.total_cmp(&b.requests_per_second));
+        outcomes[(outcomes.len() - 1) / 2]
+    }
+}
+
 impl Report {
-    /// Sets what came of these configurations beside the paper.
-    pub fn new(seed: u64, configs: &[Config], outcomes: &[Outcome]) -> Self {
-        let by_name: HashMap<String, &Outcome> = configs
+    /// Sets what came of a plan's runs beside the paper.
+    pub fn new(plan: Plan, outcomes: &[Outcome]) -> Self {
+        let groups: Vec<Group<'_>> = paper::configs()
+            .into_iter()
+            .zip(outcomes.chunks(plan.seeds as usize))
+            .map(|(config, outcomes)| Group { config, outcomes })
+            .collect();
+        let by_name: HashMap<String, &Group<'_>> = groups
             .iter()
-            .map(Config::to_string)
-            .zip(outcomes)
+            .map(|group| (group.config.to_string(), group))
             .collect();
         let rows: Vec<Judged> = paper::rows()
             .filter_map(|row| Judged::new(row, &by_name))
             .collect();
-        let requests = |name| by_name.get(name).map(|outcome| outcome.requests_per_second);
-        let predicted = by_name.get(PREDICTED);
+        let median = |name, of: fn(&Outcome) -> f64| {
+            by_name
+                .get(name)
+                .map_or(f64::NAN, |group| group.value(of).0)
+        };
+        let requests = |name| median(name, |outcome| outcome.requests_per_second);
         Self {
-            seed,
+            plan,
             agreeing: rows.iter().filter(|row| row.agrees).count(),
             rows,
-            predict_vs_t20: requests(PREDICTED).unwrap_or(0.0)
-                / requests(THRESHOLD).unwrap_or(f64::INFINITY),
-            predict_packet_share: predicted.map_or(0.0, |outcome| outcome.nic_packet_share),
-            runs: configs
+            predict_vs_t20: requests(PREDICTED) / requests(THRESHOLD),
+            predict_packet_share: median(PREDICTED, |outcome| outcome.nic_packet_share),
+            runs: groups
                 .iter()
-                .zip(outcomes)
-                .map(|(config, outcome)| Figures::new(config, outcome))
+                .map(|group| Figures::new(&group.config, group.middle()))
                 .collect(),
             timeline: by_name
                 .get(OVER_TIME)
-                .map(|outcome| timeline(outcome))
+                .map(|group| timeline(group.middle()))
                 .unwrap_or_default(),
         }
     }
@@ -114,8 +148,11 @@ impl Report {
 
 impl Judged {
     /// `None` when the configuration was not run.
-    fn new(row: &'static Row, outcomes: &HashMap<String, &Outcome>) -> Option<Self> {
-        let value = |config: &str| outcomes.get(config).map(|outcome| row.measure.of(outcome));
+    fn new(row: &'static Row, groups: &HashMap<String, &Group<'_>>) -> Option<Self> {
+        let of = |outcome: &Outcome| row.measure.of(outcome);
+        let value = |config: &str| groups.get(config).map(|group| group.value(of).0);
+        let group = groups.get(row.config)?;
+        let (_, range) = group.value(of);
         let from = row.published.from();
         let Judgement {
             ours,
@@ -137,6 +174,7 @@ impl Judged {
             change_from: from,
             published_change: row.change(),
             ours,
+            our_range: (group.outcomes.len() > 1).then_some(range),
             difference: published_value.map(|published| ours - published),
             our_change,
             difference_of_change: our_change

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Figures of the measured part of a run, named as in the seed's tables and figures. Shares are between 0 and 1.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Requests answered per second, as the clients see them.
     pub requests_per_second: f64,
@@ -58,7 +60,7 @@ pub struct Outcome {
 }
 
 /// The parameters of load control at a time (Connection handoff policies, Figure 6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Time since the beginning of the run.
     pub t: Duration,

@@ -1,12 +1,14 @@
 //! The report as a page.
 
+use std::fmt::Write as _;
+
 use host::handoff::policy::Selection;
 use sim::handoff::paper::{Figure, Measure, Published, rows};
 use sim::handoff::{Config, Workload};
 
 use super::super::figures::{Figures, timeline_plot};
 use super::tables::{FIGURES, RULE, agreement, selection, short_table, table};
-use super::{OVER_TIME, Report};
+use super::{OVER_TIME, Plan, Report};
 use crate::report::{Bar, Bars, Page};
 
 /// Bars of a configuration: a legend with what each part is of a run.
@@ -14,7 +16,11 @@ type Parts = [(&'static str, fn(&Figures) -> f64)];
 
 /// Plots and tables of everything.
 pub fn page(report: &Report) -> Page {
-    let command = format!("longshore sim handoff --paper --seed {}", report.seed);
+    let Plan { seed, seeds } = report.plan;
+    let mut command = format!("longshore sim handoff --paper --seed {seed}");
+    if seeds > 1 {
+        let _ = write!(command, " --seeds {seeds}");
+    }
     let mut page = Page::new("Connection handoff: the paper's experiments", &command);
     page.conclusion(agreement(report))
         .conclusion(selection(report))
@@ -27,6 +33,11 @@ pub fn page(report: &Report) -> Page {
              static, D SPECweb99), the connections that the NIC has memory for, P when host packets go first, L with load control, \
              the selection policy, and the NIC's million instructions per second.",
         );
+    if seeds > 1 {
+        page.explanation(format!(
+            "Each configuration ran with {seeds} seeds, from {seed} on. Numbers are medians; plots show the run with the median of requests."
+        ));
+    }
     for figure in FIGURES {
         page.heading(format!("{figure}: {}", title(figure)));
         match figure {

@@ -53,13 +53,20 @@ pub fn short_table(report: &Report, figure: Figure) -> Rows<'_, Judged> {
 
 /// The rows of one figure, for the page.
 pub fn table(report: &Report, figure: Figure) -> Rows<'_, Judged> {
-    Rows::of(of_figure(report, figure))
+    let rows = Rows::of(of_figure(report, figure))
         .column(Column::text("configuration"), |judged| judged.config)
         .column(Column::text("measure"), |judged| judged.measure)
         .column(Column::text("agree"), verdict)
         .column(Column::number("paper", ""), published)
-        .column(Column::number("ours", ""), |judged| value(judged.ours))
-        .column(Column::text("compared with"), |judged| judged.change_from)
+        .column(Column::number("ours", ""), |judged| value(judged.ours));
+    let rows = match report.plan.seeds {
+        1 => rows,
+        _ => rows.column(Column::text("of all seeds"), |judged| {
+            let range = judged.our_range?;
+            Some(format!("{} to {}", value(range[0]), value(range[1])))
+        }),
+    };
+    rows.column(Column::text("compared with"), |judged| judged.change_from)
         .column(Column::number("change, paper", ""), published_change)
         .column(Column::number("change, ours", ""), our_change)
         .column(Column::text("source"), |judged| judged.source)
