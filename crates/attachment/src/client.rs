@@ -109,7 +109,7 @@ impl Client {
     ///
     /// # Errors
     /// `ENODEV` for a peer that is not behind the NIC; `EPERM` for a socket of another network namespace; `ENOTCONN`, `EINVAL`; `ESTALE` for
-    /// a slot of another generation; `EBUSY` for one of another socket; `ENOSPC` when the NIC has no room; `ESHUTDOWN` when it is about to end.
+    /// a slot that has had another use since; `EBUSY` for one of another socket; `ENOSPC` when the NIC has no room; `ESHUTDOWN` when it is about to end.
     pub fn set_keys(&mut self, keys: Keys, socket: BorrowedFd<'_>) -> Result<SeqNum, ClientError> {
         let answer = self.ask(&Request::SetKeys(keys), Some(socket))?;
         Ok(answer.tcpsn)
@@ -135,12 +135,14 @@ impl Client {
         Ok(answer.tcpsn)
     }
 
-    /// The program has closed the socket. The slot is free when the NIC says so in it.
+    /// The program has closed the socket of this cookie ([`Request::Release`]). The slot is free when the NIC says so in it: once no process has the
+    /// socket, if the NIC knows of it.
     ///
     /// # Errors
-    /// `ESTALE` for a slot of another generation.
-    pub fn release(&mut self, slot: SlotId) -> Result<(), ClientError> {
-        self.ask(&Request::Release { slot }, None).map(|_| ())
+    /// `ESTALE` for a slot that is not attached.
+    pub fn release(&mut self, slot: SlotId, cookie: u64) -> Result<(), ClientError> {
+        let request = Request::Release { slot, cookie };
+        self.ask(&request, None).map(|_| ())
     }
 
     /// Shares memory that data may go to; gives its number on this connection.

@@ -16,7 +16,7 @@
 //!               ◀──────────────────────────────────────────────── number of the memory
 //!   Pdus { slot, memory, parameters } + the socket ─────────────▶  compares; data goes to that memory
 //!               ◀──────────────────────────────────────────────── tcpsn of the first PDU
-//!   Release { slot } ───────────────────────────────────────────▶  the slot is free when the connection has ended
+//!   Release { slot, cookie } ───────────────────────────────────▶  the slot is free when the connection has ended
 //! ```
 //!
 //! # Trust

@@ -83,10 +83,12 @@ pub enum Request {
         /// As in [`Keys`].
         number: u32,
     },
-    /// The program has closed the socket.
+    /// The program has closed the socket. Another process may have it still.
     Release {
         /// The connection's slot.
         slot: SlotId,
+        /// The socket's `SO_COOKIE`: a NIC that was restarted knows the connection by it. 0 if the library does not say.
+        cookie: u64,
     },
     /// Data may go to this memory. Along with it comes the file's descriptor; the answer gives the memory's number.
     Memory,
@@ -161,6 +163,7 @@ pub(crate) struct RequestBytes {
     has_resume: u8,
     index: U32,
     generation: U32,
+    /// Of a release the socket's cookie.
     resume_index: U64,
     resume_tcpsn: U32,
     resume_read: U32,
@@ -219,7 +222,7 @@ impl Request {
             Request::Stop {
                 slot, direction, ..
             } => (STOP, Some(*slot), Some(*direction)),
-            Request::Release { slot } => (RELEASE, Some(*slot), None),
+            Request::Release { slot, .. } => (RELEASE, Some(*slot), None),
             Request::Memory => (MEMORY, None, None),
             Request::Pdus(pdus) => (PDUS, Some(pdus.slot), None),
             Request::Settle { slot } => (SETTLE, Some(*slot), None),
@@ -243,6 +246,9 @@ impl Request {
                 bytes.resume_tcpsn = resume.tcpsn.0.into();
                 bytes.resume_read = resume.read.unwrap_or(SeqNum(0)).0.into();
             }
+        }
+        if let Request::Release { cookie, .. } = self {
+            bytes.resume_index = (*cookie).into();
         }
         if let Request::Pdus(pdus) = self {
             bytes.memory = pdus.memory.into();
@@ -286,7 +292,10 @@ impl Request {
                 direction: direction?,
                 number,
             },
-            RELEASE => Request::Release { slot },
+            RELEASE => Request::Release {
+                slot,
+                cookie: bytes.resume_index.get(),
+            },
             MEMORY => Request::Memory,
             PDUS => Request::Pdus(PduOffload {
                 slot,

@@ -118,6 +118,10 @@ pub enum SlotRequest {
     Release {
         /// The connection's slot.
         slot: SlotRef,
+        /// The socket's cookie; 0 if the library does not say.
+        cookie: u64,
+        /// The library's user.
+        tenant: u32,
     },
     /// See [`Request::Pdus`].
     Pdus {
@@ -160,6 +164,9 @@ pub enum Refusal {
         /// Index of the slot.
         index: u32,
     },
+    /// It names a use of a slot that another one has followed.
+    #[error("slot {0} has had another use since")]
+    OtherUse(u32),
     /// It names memory that there is not.
     #[error("memory {0} is not attached")]
     NoMemory(u16),
@@ -181,7 +188,10 @@ impl From<Refusal> for Answer {
     fn from(refusal: Refusal) -> Answer {
         Answer::refused(match refusal {
             Refusal::NoDescriptor => Errno::BADF,
-            Refusal::NoSlot { .. } | Refusal::NoMemory(_) | Refusal::Late => Errno::STALE,
+            Refusal::NoSlot { .. }
+            | Refusal::OtherUse(_)
+            | Refusal::NoMemory(_)
+            | Refusal::Late => Errno::STALE,
             Refusal::BadSlab(_) => Errno::INVAL,
             Refusal::TooMany => Errno::NOSPC,
             Refusal::Socket(error) => error,
@@ -303,8 +313,10 @@ impl Registry {
                     socket,
                 }
             }
-            (Request::Release { slot }, _) => SlotRequest::Release {
+            (Request::Release { slot, cookie }, _) => SlotRequest::Release {
                 slot: tenant.slot(slot)?,
+                cookie,
+                tenant: tenant.uid,
             },
             (Request::Settle { slot }, _) => SlotRequest::Settle {
                 slot: tenant.slot(slot)?,
@@ -318,6 +330,12 @@ impl Registry {
                 | SlotRequest::Pdus { slot, .. },
                 Some((direction, number)),
             ) if slot.slot().last_request(direction) != number => Err(Refusal::Late),
+            // A process that has closed the socket may have had it freed. Another one has it still.
+            (SlotRequest::SetKeys { slot, .. } | SlotRequest::Pdus { slot, .. }, _)
+                if !slot.slot().take_back(slot.generation()) =>
+            {
+                Err(Refusal::OtherUse(slot.index))
+            }
             _ => Ok(Resolved::SlotRequest(order)),
         }
     }

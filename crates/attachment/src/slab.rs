@@ -312,6 +312,12 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Whether what is in it is of this use: no other one has begun since.
+    #[inline]
+    pub fn is_of(&self, generation: u32) -> bool {
+        (self.words[LIFECYCLE].load(Ordering::Acquire) >> 32) as u32 == generation
+    }
+
     /// What the NIC does for a direction in this generation.
     #[inline]
     pub fn status(&self, direction: Direction, generation: u32) -> OffloadState {

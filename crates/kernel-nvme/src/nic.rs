@@ -2,6 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use attachment::pdus::{Generation, Pdus};
@@ -42,49 +44,65 @@ enum Health {
 #[derive(Debug)]
 pub(crate) struct Nic {
     control: PathBuf,
-    client: Client,
-    slab: Slab,
-    shared: SharedSlab,
-    memory_number: u16,
+    attached: Attached,
+    slab: Arc<Slab>,
     health: Health,
     looked_at: Option<Instant>,
+    /// A thread attaches to the NIC that has come: it may take its time to answer, and data goes on meanwhile.
+    attaching: Option<JoinHandle<Result<Attached, ClientError>>>,
+}
+
+/// A connection to a NIC, which has slab and memory.
+#[derive(Debug)]
+struct Attached {
+    client: Client,
+    shared: SharedSlab,
+    memory_number: u16,
 }
 
 impl Nic {
     /// Attaches to the NIC behind a control socket, and shares the memory with it.
     pub(crate) fn attach(control: &Path, memory: &Memory) -> Result<Nic, ClientError> {
         let slab = Slab::create(SLOTS).map_err(ClientError::Refused)?;
-        let (client, shared, memory_number) = connect(control, &slab, memory)?;
         Ok(Nic {
             control: control.to_owned(),
-            client,
-            slab,
-            shared,
-            memory_number,
+            attached: connect(control, &slab, memory)?,
+            slab: Arc::new(slab),
             health: Health::Good,
             looked_at: None,
+            attaching: None,
         })
     }
 
-    /// Looks whether the NIC is there, and attaches to the one that has taken its place: true then. What the one before knew of connections the new one does
-    /// not.
-    pub(crate) fn is_another(&mut self, now: Instant, memory: &Memory) -> bool {
+    /// Looks whether the NIC is there, and attaches to the one that has taken its place: true once it has. What the one before knew of connections the new
+    /// one does not. Waits for neither.
+    pub(crate) fn is_another(&mut self, now: Instant, memory: &Arc<Memory>) -> bool {
+        if let Some(done) = self.attaching.take_if(|attaching| attaching.is_finished()) {
+            let attached = done.join().ok().and_then(Result::ok);
+            return attached.is_some_and(|attached| self.is_attached(attached));
+        }
         let looked_lately = self.looked_at.is_some_and(|at| now < at + LOOK);
         if looked_lately {
             return false;
         }
         self.looked_at = Some(now);
-        if !self.has_ended() {
-            return false;
+        if self.has_ended() && self.attaching.is_none() {
+            let (control, slab, memory) = (self.control.clone(), self.slab.clone(), memory.clone());
+            let thread = std::thread::Builder::new().name("nic".into());
+            let attaching = thread.spawn(move || connect(&control, &slab, &memory));
+            // Without a thread it is tried again.
+            self.attaching = attaching.ok();
         }
-        let Ok((client, shared, memory_number)) = connect(&self.control, &self.slab, memory) else {
-            return false;
-        };
-        let before = std::mem::replace(&mut self.shared, shared);
-        (self.client, self.memory_number) = (client, memory_number);
+        false
+    }
+
+    /// There is a connection to a NIC again: whether it is another one.
+    fn is_attached(&mut self, attached: Attached) -> bool {
+        let before = std::mem::replace(&mut self.attached, attached);
         self.health = Health::Good;
         // One that does not say which it is counts as another.
-        shared.nic == 0 || shared.nic != before.nic
+        let nic = self.attached.shared.nic;
+        nic == 0 || nic != before.shared.nic
     }
 
     /// When to look again, although nothing comes of a NIC that is not there.
@@ -115,10 +133,10 @@ impl Nic {
         let pdus = PduOffload {
             slot: self.id(name),
             number: slot.next_request(Direction::Receive),
-            memory: self.memory_number,
+            memory: self.attached.memory_number,
             parameters,
         };
-        match self.client.start_pdus(pdus, socket) {
+        match self.attached.client.start_pdus(pdus, socket) {
             Ok(tcpsn) => Some((name, tcpsn)),
             Err(error) => {
                 // Without an answer it is not to be done any more.
@@ -150,7 +168,8 @@ impl Nic {
     /// The connection is about to be closed.
     pub(crate) fn release(&mut self, name: SlotName) {
         let id = self.id(name);
-        self.ask(|client| client.release(id));
+        // No other process has it.
+        self.ask(|client| client.release(id, 0));
     }
 
     /// What the NIC has written for a mapping that it was told to end.
@@ -174,7 +193,7 @@ impl Nic {
     fn has_ended(&mut self) -> bool {
         let mut byte = [0_u8];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let looked = rustix::net::recv(&self.client, &mut byte, flags);
+        let looked = rustix::net::recv(&self.attached.client, &mut byte, flags);
         if !matches!(looked, Err(Errno::AGAIN) | Ok((_, 1..))) {
             self.health = Health::Gone;
         }
@@ -191,7 +210,7 @@ impl Nic {
 
     fn id(&self, name: SlotName) -> SlotId {
         SlotId {
-            slab: self.shared.number,
+            slab: self.attached.shared.number,
             index: name.index,
             generation: name.generation,
         }
@@ -199,7 +218,7 @@ impl Nic {
 
     fn ask(&mut self, ask: impl FnOnce(&mut Client) -> Result<(), ClientError>) {
         if self.health == Health::Good
-            && let Err(error) = ask(&mut self.client)
+            && let Err(error) = ask(&mut self.attached.client)
         {
             self.note(&error);
         }
@@ -215,13 +234,16 @@ impl Nic {
 }
 
 /// A connection to the NIC behind a control socket, which has slab and memory then.
-fn connect(
-    control: &Path,
-    slab: &Slab,
-    memory: &Memory,
-) -> Result<(Client, SharedSlab, u16), ClientError> {
+fn connect(control: &Path, slab: &Slab, memory: &Memory) -> Result<Attached, ClientError> {
     let mut client = Client::connect(control, TIMEOUT)?;
     let shared = client.attach(slab)?;
     let memory_number = client.add_memory(memory.data())?;
-    Ok((client, shared, memory_number))
+    Ok(Attached {
+        client,
+        shared,
+        memory_number,
+    })
 }
+
+#[cfg(test)]
+mod tests;

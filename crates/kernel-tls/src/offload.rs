@@ -91,7 +91,7 @@ impl SlotName {
     }
 
     /// Never 0: no generation is.
-    fn to_bits(self) -> u64 {
+    pub(crate) fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
@@ -193,8 +193,8 @@ struct State {
     lost: bool,
     /// Sessions whose keys this process has told.
     told: BTreeMap<usize, Weak<Session>>,
-    /// Slots whose sockets were closed.
-    released: Vec<SlotName>,
+    /// Slots whose sockets were closed, with the sockets' cookies.
+    released: Vec<(SlotName, u64)>,
 }
 
 const NOTHING: State = State {
@@ -319,6 +319,21 @@ pub(crate) struct KeyedFrom {
     pub(crate) connection: NicConnection,
 }
 
+/// Has `tell` tell the NIC keys, with the slot that `place` names: once more with another one when that has had another use since.
+pub(crate) fn tell<R>(
+    place: &AtomicU64,
+    mut tell: impl FnMut(Slot<'static>, SlotName) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let mut tell_present = || {
+        let (slot, name) = slot(place).ok_or(Failure::NotThere)?;
+        tell(slot, name)
+    };
+    match tell_present() {
+        Err(Failure::Refused(Errno::STALE)) if renew(place).is_some() => tell_present(),
+        told => told,
+    }
+}
+
 /// Has the NIC do a direction's records. Asks only `on` this connection, if that is given.
 pub(crate) fn set_keys(
     name: SlotName,
@@ -399,9 +414,9 @@ pub(crate) fn forget(session: &Session) {
     lock().told.remove(&(std::ptr::from_ref(session) as usize));
 }
 
-/// The socket of a slot was closed. The NIC is told by and by.
-pub(crate) fn release(name: SlotName) {
-    lock().released.push(name);
+/// The socket of a slot, which has this cookie, was closed. The NIC is told by and by.
+pub(crate) fn release(name: SlotName, cookie: u64) {
+    lock().released.push((name, cookie));
     flusher::wake();
 }
 
@@ -433,12 +448,12 @@ pub(crate) fn tell_released() {
         if state.attached.is_none() {
             return;
         }
-        let Some(name) = state.released.pop() else {
+        let Some((name, cookie)) = state.released.pop() else {
             return;
         };
-        let told = state.ask(|client, slab| client.release(name.on(slab)));
+        let told = state.ask(|client, slab| client.release(name.on(slab), cookie));
         if !matches!(told, Ok(()) | Err(Failure::Refused(_))) {
-            state.released.push(name);
+            state.released.push((name, cookie));
         }
     }
 }

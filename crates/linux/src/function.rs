@@ -157,7 +157,7 @@ impl LinuxFunction {
                     .settle(now, slot, &mut self.counters, &mut self.rings);
                 is_known.then_some(Ok(SeqNum(0)))
             }
-            SlotRequest::Release { slot } => {
+            SlotRequest::Release { slot, .. } => {
                 let is_known = self.pdus.release(now, slot, &mut self.rings);
                 is_known.then_some(Ok(SeqNum(0)))
             }

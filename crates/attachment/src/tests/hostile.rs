@@ -86,12 +86,12 @@ fn slots_that_are_not_attached_are_refused() {
         generation: 1,
     };
     let refused = Err(ClientError::Refused(Errno::STALE));
-    assert_eq!(client.release(slot(0, 0)), refused);
+    assert_eq!(client.release(slot(0, 0), 0), refused);
     client.attach(&Slab::create(2).unwrap()).unwrap();
-    assert_eq!(client.release(slot(0, 2)), refused);
-    assert_eq!(client.release(slot(0, u32::MAX)), refused);
-    assert_eq!(client.release(slot(1, 0)), refused);
-    assert_eq!(client.release(slot(u16::MAX, 0)), refused);
+    assert_eq!(client.release(slot(0, 2), 0), refused);
+    assert_eq!(client.release(slot(0, u32::MAX), 0), refused);
+    assert_eq!(client.release(slot(1, 0), 0), refused);
+    assert_eq!(client.release(slot(u16::MAX, 0), 0), refused);
 }
 
 #[test]
@@ -279,7 +279,7 @@ proptest! {
             Request::Attach,
             Request::SetKeys(Keys { slot, direction, number: generation, info: info.clone(), resume }),
             Request::Stop { slot, direction, number: index },
-            Request::Release { slot },
+            Request::Release { slot, cookie: sequence },
             Request::Memory,
             Request::Pdus(PduOffload { slot, number: index, memory: slab, parameters: parameters(receive) }),
             Request::Settle { slot },

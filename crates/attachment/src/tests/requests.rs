@@ -9,8 +9,8 @@ use wire::SeqNum;
 
 use super::rig::{Descriptors, TENANT, keys, pair};
 use crate::{
-    Answer, ClientError, ConnectionError, Errno, Examine, Keys, OffloadState, Resume, SharedSlab,
-    Slab, SlotId, SlotRequest,
+    Answer, ClientError, ConnectionError, Errno, Examine, Keys, Lifecycle, OffloadState, Resume,
+    SharedSlab, Slab, SlotId, SlotRequest,
 };
 
 fn number(attached: Result<SharedSlab, ClientError>) -> Result<u16, ClientError> {
@@ -76,10 +76,43 @@ fn keys_come_with_their_socket_and_are_answered_with_a_position() {
         OffloadState::Offloaded
     );
 
-    assert_eq!(client.release(slot), Ok(()));
-    assert!(matches!(orders.recv().unwrap(), SlotRequest::Release { slot } if slot == named));
+    assert_eq!(client.release(slot, 77), Ok(()));
+    assert!(
+        matches!(orders.recv().unwrap(), SlotRequest::Release { slot, cookie: 77, .. } if slot == named)
+    );
     drop(client);
     assert_eq!(nic.join().unwrap(), ConnectionError::Closed);
+}
+
+/// A process that has closed the socket may have had its slot freed; another process goes on with the socket.
+#[test]
+fn keys_take_a_slot_back_unless_it_has_had_another_use() {
+    let (mut client, _nic) = pair(|_| Answer::at(SeqNum(0)));
+    let slab = Slab::create(1).unwrap();
+    client.attach(&slab).unwrap();
+    let (index, generation) = slab.claim().unwrap();
+    let here = slab.slot(index).unwrap();
+    let (socket, _peer) = UnixStream::pair().unwrap();
+    let mut set_keys = || {
+        let request = Keys {
+            slot: SlotId {
+                slab: 0,
+                index,
+                generation,
+            },
+            direction: Direction::Transmit,
+            number: here.next_request(Direction::Transmit),
+            info: keys(),
+            resume: None,
+        };
+        client.set_keys(request, socket.as_fd())
+    };
+    here.free(generation);
+    assert_eq!(set_keys(), Ok(SeqNum(0)));
+    assert_eq!(here.lifecycle(), Lifecycle::InUse { generation });
+    here.free(generation);
+    slab.claim().unwrap();
+    assert_eq!(set_keys(), Err(ClientError::Refused(Errno::STALE)));
 }
 
 #[test]
@@ -101,8 +134,8 @@ fn the_same_slab_is_one_on_every_connection() {
                 index: 0,
                 generation,
             };
-            client.release(slot).unwrap();
-            let Ok(SlotRequest::Release { slot }) = orders.recv() else {
+            client.release(slot, 0).unwrap();
+            let Ok(SlotRequest::Release { slot, .. }) = orders.recv() else {
                 panic!("another order")
             };
             places.push(slot.place());
@@ -129,6 +162,6 @@ fn a_refusal_is_told_from_a_nic_that_has_gone() {
 
     let (mut client, nic) = pair(|_| panic!("the NIC dies"));
     client.attach(&slab).unwrap();
-    assert!(matches!(client.release(slot), Err(ClientError::Gone(_))));
+    assert!(matches!(client.release(slot, 0), Err(ClientError::Gone(_))));
     assert!(nic.join().is_err());
 }

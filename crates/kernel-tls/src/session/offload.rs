@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use attachment::{Direction, OffloadState, Resume, Slot};
+use attachment::{CryptoInfo, Direction, OffloadState, Resume, Slot};
 use rustix::io::Errno;
 use wire::SeqNum;
 
 use super::{LockedSending, Session};
 use crate::counters::{Counter, counters};
 use crate::flusher;
-use crate::offload::{self, Failure, NicConnection, SlotName};
+use crate::offload::{self, Failure, KeyedFrom, NicConnection, SlotName};
 use crate::shared::{Boundary, Sending};
 use crate::socket;
 
@@ -27,13 +27,13 @@ impl Session {
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
     ) {
-        let Some((_, name)) = self.claim_slot() else {
+        if self.claim_slot().is_none() {
             return counters().add(Counter::TlsTxSw, 1);
-        };
+        }
         let Some(info) = sending.keys.info() else {
             return;
         };
-        let connection = match offload::set_keys(name, Direction::Transmit, &info, None, fd, None) {
+        let connection = match self.tell_sending(&info, None, fd, None) {
             Ok(told) => {
                 sending.device.begins(told.tcpsn.0, info.sequence);
                 Some(told.connection)
@@ -52,6 +52,19 @@ impl Session {
         sending.device_begins();
         counters().add(Counter::TlsTxDevice, 1);
         self.has_told(sending, connection);
+    }
+
+    /// Has the NIC make records under these keys. See [`offload::set_keys`].
+    fn tell_sending(
+        &self,
+        info: &CryptoInfo,
+        resume: Option<Resume>,
+        fd: BorrowedFd<'_>,
+        on: Option<NicConnection>,
+    ) -> Result<KeyedFrom, Failure> {
+        offload::tell(&self.shared.slot, |_, name| {
+            offload::set_keys(name, Direction::Transmit, info, resume, fd, on)
+        })
     }
 
     /// The NIC has the keys, which were told on this connection; none may have them, without one.
@@ -131,16 +144,14 @@ impl Session {
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
     ) -> Result<(), Errno> {
-        let (Some((_, name)), Some(info)) = (offload::slot(&self.shared.slot), sending.keys.info())
-        else {
+        let Some(info) = sending.keys.info() else {
             return Err(self.give_up(fd, sending));
         };
         let end = Instant::now() + LONGEST_PAUSE;
         loop {
-            let told = self.tell_older(fd, sending).and_then(|connection| {
-                let (direction, on) = (Direction::Transmit, Some(connection));
-                offload::set_keys(name, direction, &info, None, fd, on)
-            });
+            let told = self
+                .tell_older(fd, sending)
+                .and_then(|connection| self.tell_sending(&info, None, fd, Some(connection)));
             match told {
                 Ok(told) if !sending.device.ends_at(told.tcpsn.0) => {
                     return Err(self.give_up(fd, sending));
@@ -192,9 +203,6 @@ impl Session {
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
     ) -> Result<(), Errno> {
-        let Some((_, name)) = offload::slot(&self.shared.slot) else {
-            return Err(self.give_up(fd, sending));
-        };
         let end = Instant::now() + LONGEST_PAUSE;
         let mut may_have_stopped = false;
         loop {
@@ -206,7 +214,11 @@ impl Session {
                     Failure::Lost | Failure::NotThere => Failure::NotThere,
                     Failure::Refused(_) => Failure::Refused(Errno::CONNRESET),
                 });
-            let stopped = known.and_then(|_| offload::stop(name, Direction::Transmit, fd));
+            // It may know the connection by another slot since.
+            let stopped = known.and_then(|_| {
+                let (_, name) = offload::slot(&self.shared.slot).ok_or(Failure::NotThere)?;
+                offload::stop(name, Direction::Transmit, fd)
+            });
             let goes_on = !may_have_stopped && !sending.device.owes_keys;
             match stopped {
                 Ok(tcpsn) if !sending.device.ends_at(tcpsn.0) => {
@@ -285,17 +297,16 @@ impl Session {
         sending: &mut LockedSending<'_>,
         connection: NicConnection,
     ) -> Result<(), Failure> {
-        let Some(name) = offload::renew(&self.shared.slot) else {
+        if offload::renew(&self.shared.slot).is_none() {
             return Err(Failure::NotThere);
-        };
+        }
         let tell = |info: &_, boundary: Boundary| {
             let resume = Resume {
                 tcpsn: SeqNum(boundary.tcpsn),
                 index: boundary.index,
                 read: None,
             };
-            let (direction, on) = (Direction::Transmit, Some(connection));
-            offload::set_keys(name, direction, info, Some(resume), fd, on)
+            self.tell_sending(info, Some(resume), fd, Some(connection))
         };
         let resumed = |_| counters().add(Counter::TxDeviceResumed, 1);
         if !sending.device.agreement.is_with_device() {

@@ -53,7 +53,7 @@ impl Session {
         offload::forget(self);
         let has_claimed = self.claimed_by.load(Relaxed) == crate::process::id();
         match self.shared.told.load(Relaxed) {
-            true if has_claimed || self.is_followed() => offload::release(name),
+            true if has_claimed || self.is_followed() => offload::release(name, self.cookie),
             false if has_claimed => offload::unclaim(&self.shared.slot),
             _ => {}
         }

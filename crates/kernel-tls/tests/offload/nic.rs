@@ -10,8 +10,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWrit
 use std::thread;
 
 use attachment::{
-    ATTACHED_LINE, Answer, Connection, CryptoInfo, Direction, Errno, Examine, OffloadState,
-    Registry, Resolved, Resume, SlotRef, SlotRequest, SocketFacts, Tenant,
+    ATTACHED_LINE, Answer, Connection, CryptoInfo, Direction, Errno, Examine, Incoming,
+    OffloadState, Registry, Request, Resolved, Resume, Slab, SlotRef, SlotRequest, SocketFacts,
+    Tenant,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use wire::{FlowKey, SeqNum};
@@ -45,6 +46,8 @@ struct World {
     mortal: Vec<u64>,
     busy_to_stop: HashMap<u64, u32>,
     connections: Vec<UnixStream>,
+    /// The library's slab, as the library has it.
+    slab: Option<Slab>,
 }
 
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
@@ -158,6 +161,7 @@ fn serve(stream: UnixStream) {
             Ok(None) => continue,
             Err(_) => return,
         };
+        look_at_slab(&incoming);
         let mut ends = false;
         let answer = incoming.answer(0, &mut Linux, |admitted| {
             let resolved = registry()
@@ -185,6 +189,37 @@ fn serve(stream: UnixStream) {
         }
         let _ = connection.answer(answer);
     }
+}
+
+/// Keeps the slab that comes along with a request.
+fn look_at_slab(incoming: &Incoming) {
+    if let (Request::Attach, Some(file)) = (&incoming.request, &incoming.descriptor) {
+        let slab = Slab::open(file.try_clone().expect("a descriptor")).expect("a slab");
+        with(|world| world.slab = Some(slab));
+    }
+}
+
+/// The slot of a socket has another use, as when another process has closed the socket and a NIC that knew nothing of it has freed the slot. Looks at
+/// what that use has in it.
+pub fn reuse_slot(cookie: u64, look: impl FnOnce(&SlotRef)) {
+    let slot = flow(cookie).slot.expect("a slot");
+    slot.slot().free(slot.generation());
+    with(|world| {
+        let slab = world.slab.as_ref().expect("the library has attached");
+        let is_its = |index| slab.slot(index).unwrap().lifecycle() == slot.slot().lifecycle();
+        let mut others = Vec::new();
+        loop {
+            let (index, generation) = slab.claim().expect("it is free");
+            if index == slot.place().1 {
+                break assert!(is_its(index));
+            }
+            others.push((index, generation));
+        }
+        for (index, generation) in others {
+            slab.slot(index).unwrap().free(generation);
+        }
+    });
+    look(&slot);
 }
 
 /// Linux, which says of any socket what was written to it.
@@ -274,8 +309,9 @@ fn act(order: SlotRequest) -> Answer {
                     return Answer::refused(Errno::BUSY);
                 }
                 let flow = world.flows.entry(cookie).or_default();
-                // Another one's, of which this one has not been told.
-                if !flow.key_changes.is_empty() && !flow.is_told {
+                // Another one's, of which this one has not been told, or of another slot.
+                let is_known = flow.is_told && flow.slot.as_ref() == Some(&slot);
+                if !flow.key_changes.is_empty() && !is_known {
                     return Answer::refused(Errno::STALE);
                 }
                 if flow
@@ -291,7 +327,7 @@ fn act(order: SlotRequest) -> Answer {
                 Answer::at(tcpsn(offset))
             })
         }
-        SlotRequest::Release { slot } => {
+        SlotRequest::Release { slot, .. } => {
             with(|world| {
                 for flow in world.flows.values_mut() {
                     flow.released |= flow.slot.as_ref() == Some(&slot);

@@ -5,7 +5,8 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use attachment::Resume;
+use attachment::results::{Results, Writer};
+use attachment::{Direction, OffloadState, Resume};
 use kernel_tls::{Errno, RECORD_TYPE_DATA, Session, TLS_RX, TLS_TX};
 use proptest::prelude::*;
 
@@ -79,6 +80,87 @@ fn a_nic_that_comes_back_is_told_the_keys_and_a_boundary() {
     let idle = nic::flow(idle_cookie).resumed[0];
     assert_eq!((idle.tcpsn, idle.index), (nic::tcpsn(0), 0));
     assert_is_boundary(nic::flow(cookie).resumed[0], &stream, 5);
+}
+
+/// Another process has closed the socket, and the NIC has freed the slot, before this one has told the keys.
+#[test]
+fn a_slot_that_has_had_another_use_is_another_slot_from_then_on() {
+    let _alone = nic::alone();
+    let (sender, received) = connect();
+    let case = (0x0304, 51);
+    sender.set_keys(&keys(case, 1, 0));
+    sender.send_all(b"before, ", RECORD_TYPE_DATA, 0);
+    let slot = || nic::flow(sender.cookie).slot.expect("a slot");
+    let first = slot();
+    nic::stop();
+    nic::reuse_slot(sender.cookie, |_| ());
+    // New keys, which it is told behind the older ones.
+    let restarts = std::thread::spawn(|| {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        nic::restart();
+    });
+    sender.set_keys(&keys(case, 2, 0));
+    sender.send_all(b"between, ", RECORD_TYPE_DATA, 0);
+    restarts.join().expect("the NIC");
+    let second = slot();
+    assert_ne!(second, first);
+    let key_changes = nic::flow(sender.cookie).key_changes;
+    assert!(key_changes.len() == 2 && key_changes[1].keys.is_some());
+    // It dies when it has stopped, before it says so.
+    let cookie = sender.cookie;
+    let restarts = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        nic::reuse_slot(cookie, |_| ());
+        nic::restart();
+    });
+    nic::die_for_long_when_stopped(&sender.socket);
+    second.slot().set_status(
+        Direction::Transmit,
+        second.generation(),
+        OffloadState::Software,
+    );
+    sender.send_all(b"after", RECORD_TYPE_DATA, 0);
+    restarts.join().expect("the NIC");
+    let got = finish(sender, received, Some(info(2, 0)));
+    assert_eq!(got, b"before, between, after");
+}
+
+/// What it tells there is not of this socket.
+#[test]
+fn what_is_received_is_opened_in_software_while_its_slot_has_another_use() {
+    let _alone = nic::alone();
+    let (reader, peer) = connect_unread();
+    let case = (0x0304, 52);
+    nic::refuse(&peer);
+    let writer = Arc::new(Session::new(peer.as_fd()).unwrap());
+    let option = writer.set_option(peer.as_fd(), TLS_TX, &keys(case, 1, 0));
+    assert_eq!(option, Ok(()));
+    let set = reader
+        .session
+        .set_option(reader.socket.as_fd(), TLS_RX, &keys(case, 1, 0));
+    assert_eq!(set, Ok(()));
+    let passes = |data: &[u8]| {
+        let sent = writer.send(peer.as_fd(), &[data], RECORD_TYPE_DATA, 0);
+        assert_eq!(sent, Ok(data.len()));
+        let mut room = [0; 100];
+        let read = reader
+            .session
+            .receive(reader.socket.as_fd(), &mut [&mut room], false, 0);
+        assert_eq!(read.map(|read| &room[..read.len]), Ok(data));
+    };
+    passes(b"before");
+    nic::stop();
+    nic::reuse_slot(reader.cookie, |slot| {
+        let results = Results::new(slot.slot().results());
+        let tag = results.next_tag(1);
+        let all = (nic::tcpsn(0), 1000);
+        Writer::default().decrypted(results, all, tag).unwrap();
+    });
+    passes(b"behind it");
+    nic::restart();
+    let told = || nic::flow(reader.cookie).resumed_receiving;
+    eventually("the keys are told again", || told() == 1);
+    passes(b"after");
 }
 
 /// It takes no more keys before the peer has acknowledged something, and nothing is acknowledged before it has the older ones.

@@ -73,6 +73,8 @@ pub(crate) struct Offload {
     vacant: Vec<u32>,
     by_key: HashMap<FlowKey, u32>,
     by_slot: HashMap<(FileIdentity, u32), u32>,
+    /// Those from before a restart that no slot is known of yet, by their sockets' cookies.
+    unnamed: HashMap<u64, u32>,
     gone: Gone,
     /// How many connections there are between two addresses.
     addresses: HashMap<(IpAddr, IpAddr), u32>,
@@ -214,9 +216,10 @@ impl Offload {
         *self.addresses.entry((src, dst)).or_insert(0) += 1;
         self.by_key.insert(flow.key, index);
         self.gone.forget(&flow.key);
-        if let Some(slot) = &flow.slot {
-            self.by_slot.insert(slot.place(), index);
-        }
+        match &flow.slot {
+            Some(slot) => self.by_slot.insert(slot.place(), index),
+            None => self.unnamed.insert(flow.cookie, index),
+        };
         self.checks.insert((flow.check_at, index));
         self.flows[index as usize] = Some(Box::new(flow));
         index
@@ -258,11 +261,20 @@ impl Offload {
         env.receive.remove(flow.key.reversed(), env.rings);
         self.table.remove(flow.entry.0);
         env.counters.tls_flows_ended += 1;
-        if let Some(slot) = &flow.slot {
-            self.by_slot.remove(&slot.place());
-            if flow.released {
-                slot.slot().free(slot.generation());
-            }
+        let Some(slot) = &flow.slot else {
+            return self.forget_unnamed(flow.cookie);
+        };
+        self.by_slot.remove(&slot.place());
+        if flow.released {
+            slot.slot().free(slot.generation());
+        }
+    }
+
+    /// The slot of a connection from before a restart is known, or the connection has ended.
+    fn forget_unnamed(&mut self, cookie: u64) {
+        self.unnamed.remove(&cookie);
+        if self.unnamed.is_empty() {
+            self.unnamed = HashMap::new();
         }
     }
 

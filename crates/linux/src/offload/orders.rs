@@ -43,7 +43,11 @@ impl Offload {
                 Direction::Transmit => self.stop(slot, socket),
                 Direction::Receive => self.stop_receiving(slot, socket, env),
             },
-            SlotRequest::Release { slot } => self.release(slot, env),
+            SlotRequest::Release {
+                slot,
+                cookie,
+                tenant,
+            } => self.release(slot, (*cookie, *tenant), env),
             // Nothing of records.
             SlotRequest::Pdus { .. } | SlotRequest::Settle { .. } => Err(Errno::NODEV),
         };
@@ -162,9 +166,15 @@ impl Offload {
                 if flow.slot.is_some() && !resumes {
                     return Err(Errno::BUSY);
                 }
-                flow.released = false;
-                if let Some(former) = flow.slot.replace(slot.clone()) {
-                    self.by_slot.remove(&former.place());
+                let was_released = std::mem::take(&mut flow.released);
+                match flow.slot.replace(slot.clone()) {
+                    Some(former) => {
+                        self.by_slot.remove(&former.place());
+                        if was_released {
+                            former.slot().free(former.generation());
+                        }
+                    }
+                    None => self.forget_unnamed(facts.cookie),
                 }
                 self.by_slot.insert(slot.place(), index);
                 Ok(index)
@@ -379,16 +389,31 @@ impl Offload {
         Ok(start)
     }
 
-    fn release(&mut self, slot: &SlotRef, env: &mut DriverEnv<'_>) -> Result<SeqNum, Errno> {
-        match self.by_slot.get(&slot.place()).copied() {
-            Some(index) if self.flow(index).slot.as_ref() == Some(slot) => {
-                self.flow(index).released = true;
-                self.check_soon(index, env.now);
-            }
+    /// A process has closed the socket of this cookie. A connection from before a restart, whose keys no process has told yet, has the slot from now on:
+    /// another process may have the socket still.
+    fn release(
+        &mut self,
+        slot: &SlotRef,
+        (cookie, tenant): (u64, u32),
+        env: &mut DriverEnv<'_>,
+    ) -> Result<SeqNum, Errno> {
+        let index = match self.by_slot.get(&slot.place()).copied() {
+            Some(index) if self.flow(index).slot.as_ref() == Some(slot) => index,
             // That of another use of the slot does not concern this one.
-            Some(_) => {}
-            None => return Err(Errno::NODEV),
-        }
+            Some(_) => return Ok(SeqNum(0)),
+            None => {
+                let index = self.unnamed.get(&cookie).copied().ok_or(Errno::NODEV)?;
+                if self.flow(index).tenant != tenant {
+                    return Err(Errno::NODEV);
+                }
+                self.forget_unnamed(cookie);
+                self.by_slot.insert(slot.place(), index);
+                self.flow(index).slot = Some(slot.clone());
+                index
+            }
+        };
+        self.flow(index).released = true;
+        self.check_soon(index, env.now);
         Ok(SeqNum(0))
     }
 }

@@ -52,6 +52,7 @@ impl Offload {
             vacant: Vec::new(),
             by_key: HashMap::new(),
             by_slot: HashMap::new(),
+            unnamed: HashMap::new(),
             gone: Gone::default(),
             addresses: HashMap::new(),
             checks: BTreeSet::new(),

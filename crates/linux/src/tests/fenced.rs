@@ -1,6 +1,7 @@
 //! Connections whose records the NIC makes: what it does, and what it refuses.
 
 use attachment::{Direction, Errno, Lifecycle, OffloadState, SlotRef, SlotRequest};
+use wire::SeqNum;
 use wire::tcp::Flags;
 
 use super::program::{CIPHER, CIPHERS, Program, Stretch, greeting_and_records, keys};
@@ -167,7 +168,11 @@ fn a_released_slot_is_free_once_the_socket_has_gone() {
     program.send(0, 4000, 1400, (false, false));
     let slot = program.slot.clone();
     program
-        .order(SlotRequest::Release { slot: slot.clone() })
+        .order(SlotRequest::Release {
+            slot: slot.clone(),
+            cookie: 0,
+            tenant: 0,
+        })
         .unwrap();
     program.wait(1);
     assert_eq!(lifecycle(&program), Lifecycle::InUse { generation: 1 });
@@ -175,8 +180,45 @@ fn a_released_slot_is_free_once_the_socket_has_gone() {
     program.wait(70);
     assert_eq!(lifecycle(&program), Lifecycle::Free { generation: 1 });
     assert_eq!(program.function.connections(), 0);
-    let order = SlotRequest::Release { slot };
+    let order = SlotRequest::Release {
+        slot,
+        cookie: 0,
+        tenant: 0,
+    };
     assert_eq!(program.order(order), Err(Errno::NODEV), "it is unknown");
+}
+
+/// A parent closes a socket that it has shared with a child, and the NIC has been restarted: it knows of the connection by the socket's cookie.
+#[test]
+fn a_slot_released_behind_a_restart_is_free_once_the_socket_has_gone() {
+    for takes_over in [false, true] {
+        let mut program = greeting_and_records();
+        program.send(0, 4000, 1400, (false, true));
+        program.restart();
+        let release = |tenant| SlotRequest::Release {
+            slot: program.slot.clone(),
+            cookie: program.facts().cookie,
+            tenant,
+        };
+        let (its, anothers) = (release(program.facts().tenant), release(99_999));
+        assert_eq!(
+            program.order(anothers),
+            Err(Errno::NODEV),
+            "of another user"
+        );
+        assert_eq!(program.order(its), Ok(SeqNum(0)));
+        assert_eq!(lifecycle(&program), Lifecycle::InUse { generation: 1 });
+        if takes_over {
+            program.resume().unwrap();
+            program.finish(1400).unwrap();
+            assert_eq!(program.resets, (0, 0));
+        }
+        program.close();
+        program.wait(70);
+        assert_eq!(program.function.connections(), 0);
+        let is_free = lifecycle(&program) == Lifecycle::Free { generation: 1 };
+        assert_eq!(is_free, !takes_over, "the child has not released it");
+    }
 }
 
 #[test]

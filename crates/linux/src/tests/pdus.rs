@@ -260,6 +260,8 @@ fn a_connection_that_was_released_is_not_remembered() {
     let mut world = World::started();
     let release = SlotRequest::Release {
         slot: world.slot.clone(),
+        cookie: 0,
+        tenant: 0,
     };
     assert_eq!(world.order(&release), Ok(SeqNum(0)));
     world.run();
@@ -295,7 +297,11 @@ fn a_slot_is_free_when_nothing_can_be_written_for_it() {
     world.send();
     let again = world.order(&world.start());
     assert_eq!(again, Err(Errno::BUSY));
-    let release = SlotRequest::Release { slot: slot.clone() };
+    let release = SlotRequest::Release {
+        slot: slot.clone(),
+        cookie: 0,
+        tenant: 0,
+    };
     assert_eq!(world.order(&release), Ok(SeqNum(0)));
     let in_use = Lifecycle::InUse {
         generation: slot.generation(),
@@ -364,7 +370,7 @@ proptest! {
             world.receive(tag % 8, &pattern(data));
             slot.slot().pdus().clear_before(SeqNum(world.received));
         }
-        let release = SlotRequest::Release { slot: slot.clone() };
+        let release = SlotRequest::Release { slot: slot.clone(), cookie: 0, tenant: 0 };
         prop_assert_eq!(world.order(&release), Ok(SeqNum(0)));
         world.run();
         let free = Lifecycle::Free { generation: slot.generation() };

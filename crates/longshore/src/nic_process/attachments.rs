@@ -179,7 +179,7 @@ fn carry_out(now: Instant, order: &SlotRequest, hosts: &mut [Host]) -> Answer {
             return answer;
         }
     }
-    if let SlotRequest::Release { slot } = order {
+    if let SlotRequest::Release { slot, .. } = order {
         // No host has a connection with it.
         slot.slot().free(slot.generation());
         return Answer::at(SeqNum(0));

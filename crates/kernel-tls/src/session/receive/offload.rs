@@ -13,7 +13,7 @@ use wire::SeqNum;
 use super::super::offload::{LONGEST_PAUSE, PAUSE};
 use super::super::{LockedReceiving, Session};
 use crate::counters::{Counter, counters};
-use crate::offload::{self, Failure};
+use crate::offload::{self, Failure, SlotName};
 use crate::shared::{ReceiveDevice, Receiving};
 use crate::socket;
 
@@ -98,17 +98,21 @@ impl Session {
         receiving: &mut LockedReceiving<'_>,
         resume: Option<Resume>,
     ) -> Result<(), Failure> {
-        let (Some((slot, name)), Some(info)) = (self.claim_slot(), receiving.keys.info()) else {
+        let (Some(_), Some(info)) = (self.claim_slot(), receiving.keys.info()) else {
             return Err(Failure::NotThere);
         };
-        let results = Results::new(slot.results());
         let connection = offload::connection()?;
-        if receiving.device.nic != connection.nic {
-            results.doubt();
-        }
-        results.announce_epoch(receiving.keys.epoch);
-        let (direction, on) = (Direction::Receive, Some(connection));
-        match offload::set_keys(name, direction, &info, resume, fd, on) {
+        let told = offload::tell(&self.shared.slot, |slot, name| {
+            let results = Results::new(slot.results());
+            receiving.device.is_told_in(name);
+            if receiving.device.nic != connection.nic {
+                results.doubt();
+            }
+            results.announce_epoch(receiving.keys.epoch);
+            let (direction, on) = (Direction::Receive, Some(connection));
+            offload::set_keys(name, direction, &info, resume, fd, on)
+        });
+        match told {
             Ok(told) => {
                 receiving.device.is_on = true;
                 receiving.device.position = told.tcpsn.0;
@@ -125,14 +129,27 @@ impl Session {
         }
     }
 
-    /// What the NIC tells, if it was given keys.
+    /// What the NIC tells, if it was given keys. In a slot that has had another use since it tells nothing of this socket: what comes is as the peer
+    /// has sent it then.
     #[inline]
     pub(super) fn results(&self, receiving: &LockedReceiving<'_>) -> Option<Results<'static>> {
         if !receiving.device.is_on {
             return None;
         }
-        let (slot, _) = offload::slot(&self.shared.slot)?;
-        Some(Results::new(slot.results()))
+        let (slot, name) = offload::slot(&self.shared.slot)?;
+        let is_its = receiving.device.slot == name.to_bits() && slot.is_of(name.generation);
+        is_its.then(|| Results::new(slot.results()))
+    }
+}
+
+impl ReceiveDevice {
+    /// What the NIC tells of received bytes is in this slot from now on. Another one begins anew.
+    fn is_told_in(&mut self, name: SlotName) {
+        if self.slot != name.to_bits() {
+            self.slot = name.to_bits();
+            (self.hint, self.eithers) = (0, 0);
+            (self.question, self.asks) = (0, false);
+        }
     }
 }
 

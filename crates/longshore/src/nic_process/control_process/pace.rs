@@ -110,6 +110,7 @@ mod tests {
             index: 0,
             generation: 1,
         },
+        cookie: 0,
     };
 
     #[test]
