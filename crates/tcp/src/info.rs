@@ -99,7 +99,7 @@ impl Connection {
                 Phase::Open if sacked > 0 => "disorder",
                 Phase::Open => "open",
                 Phase::Recovery => "recovery",
-                Phase::Loss => "loss",
+                Phase::Loss | Phase::Resize => "loss",
             },
             snd_mss: self.snd.mss,
             adv_mss: self.settings.adv_mss,

@@ -26,6 +26,8 @@ pub struct Received {
     pub advanced: bool,
     /// The peer's FIN has been reached, with all data before it (also given as [`Event::PeerFin`]).
     pub fin: bool,
+    /// The segment was acceptable, and of a peer that had not ended its stream: what its urgent pointer says counts (RFC 9293 §3.10.7.4, sixth).
+    pub counts_urgent: bool,
 }
 
 /// `payload[skip..skip + len]` is new and in the window: store it at `seq`.

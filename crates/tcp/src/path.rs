@@ -85,7 +85,7 @@ impl Connection {
 
     /// What was too large is sent again. It is not lost to congestion (RFC 1191 §6.4, RFC 4821 §7.6.2).
     fn resend_for_size(&mut self, now: Time) {
-        self.recovery.phase = Phase::Loss;
+        self.recovery.phase = Phase::Resize;
         self.recovery.point = self.snd.nxt;
         self.arm_loss_timer(now);
     }

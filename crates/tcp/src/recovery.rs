@@ -19,6 +19,8 @@ pub(crate) enum Phase {
     Recovery,
     /// After a retransmission timeout.
     Loss,
+    /// What was too large for the path is sent again, which is no sign of congestion; what else is lost is one.
+    Resize,
 }
 
 #[derive(Clone, Debug)]
@@ -127,7 +129,7 @@ impl Connection {
         }
         let was_undone = self.was_early(progress) || self.try_undo(progress);
         if !self.options.sack {
-            self.count_duplicates(progress);
+            self.count_duplicates(now, progress);
         }
         self.try_end_recovery(progress);
         let newly_lost = self.detect_losses(now);
@@ -144,16 +146,16 @@ impl Connection {
             // RFC 5682 §3.1: two new segments, and no more.
             _ if self.recovery.frto == Frto::Probing => 0,
             (_, Phase::Recovery) | (Phase::Recovery, Phase::Open) => 0,
-            (_, Phase::Loss) | (Phase::Open, Phase::Open) => u32::MAX,
-            (Phase::Loss, Phase::Open) if was_undone => 0,
+            (_, Phase::Loss | Phase::Resize) | (Phase::Open, Phase::Open) => u32::MAX,
+            (Phase::Loss | Phase::Resize, Phase::Open) if was_undone => 0,
             // Of what the last ACK of a timeout's recovery tells, most may have arrived long ago (RFC 3465 §2.3).
-            (Phase::Loss, Phase::Open) => u32::from(self.snd.mss),
+            (Phase::Loss | Phase::Resize, Phase::Open) => u32::from(self.snd.mss),
         }
     }
 
     /// Runs RACK, and enters recovery if something is lost. Returns the bytes newly lost.
     pub(crate) fn detect_losses(&mut self, now: Time) -> u32 {
-        let in_recovery = self.recovery.phase != Phase::Open;
+        let in_recovery = matches!(self.recovery.phase, Phase::Recovery | Phase::Loss);
         let mut newly_lost = 0;
         if self.options.sack && (in_recovery || self.board.sacked() > 0 || self.board.has_resent())
         {
@@ -168,10 +170,12 @@ impl Connection {
                 None => self.timers.cancel(Timer::Reorder),
             }
         }
-        if self.recovery.phase == Phase::Open
-            && self.board.lost() > 0
-            && !self.takes_lost_probe(now)
-        {
+        let is_congested = match self.recovery.phase {
+            Phase::Open => self.board.lost() > 0 && !self.takes_lost_probe(now),
+            Phase::Resize => newly_lost > 0,
+            Phase::Recovery | Phase::Loss => false,
+        };
+        if is_congested {
             self.enter_recovery(now);
         }
         newly_lost
@@ -211,9 +215,12 @@ impl Connection {
         }
         self.recovery.frto = self.begin_frto();
         // In fast recovery the reduction for this window of data has been made already.
-        if self.recovery.phase == Phase::Open
-            || (self.recovery.phase == Phase::Loss && self.rtt.backoff.tries() == 0)
-        {
+        let is_reduced = match self.recovery.phase {
+            Phase::Open => false,
+            Phase::Recovery => true,
+            Phase::Loss | Phase::Resize => self.rtt.backoff.tries() > 0,
+        };
+        if !is_reduced {
             self.save_for_undo();
             self.reduce(self.flight());
         }
@@ -296,7 +303,7 @@ impl Connection {
     }
 
     /// Duplicate ACKs in place of SACK (RFC 5681 §3.2, RFC 6582 §3.2).
-    fn count_duplicates(&mut self, progress: &Progress) {
+    fn count_duplicates(&mut self, now: Time, progress: &Progress) {
         let mss = u32::from(self.snd.mss);
         if progress.duplicate {
             let most = (self.flight() / mss).saturating_sub(1);
@@ -318,7 +325,14 @@ impl Connection {
                     self.board.mark_head_lost(mss);
                     self.snd.due.resend = true;
                 }
-                Phase::Recovery | Phase::Loss => {}
+                // The ACK would cover what was sent once, but for a hole.
+                Phase::Resize
+                    if self.snd.una.before(self.recovery.point) && self.board.begins_as_sent() =>
+                {
+                    self.board.mark_head_lost(mss);
+                    self.enter_recovery(now);
+                }
+                Phase::Recovery | Phase::Loss | Phase::Resize => {}
             }
         }
     }

@@ -337,16 +337,19 @@ impl Connection {
         packets: u16,
     ) -> Received {
         let fin = segment.flags.contains(Flags::FIN);
+        let mut received = Received {
+            counts_urgent: self.state.may_receive(),
+            ..Received::default()
+        };
         if len == 0 && !fin {
-            return Received::default();
+            return received;
         }
         if !self.state.may_receive() {
             // After the peer's FIN nothing more can come but what came before.
             self.rcv.ack.now = true;
-            return Received::default();
+            return received;
         }
         let before = self.rcv.nxt;
-        let mut received = Received::default();
         let mut in_order = true;
         if len > 0 {
             let taken = self.rcv.take(segment.seq, len);

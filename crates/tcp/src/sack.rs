@@ -164,6 +164,12 @@ impl Scoreboard {
         self.records.front()
     }
 
+    /// What is outstanding longest was sent once, and is thought to be on its way.
+    pub(crate) fn begins_as_sent(&self) -> bool {
+        self.oldest()
+            .is_some_and(|record| record.status == Status::Sent)
+    }
+
     /// The last record that the peer is not known to have.
     pub(crate) fn last_unsacked(&self) -> Option<&Record> {
         self.records

@@ -9,13 +9,14 @@ impl Connection {
     /// end before `segment.seq + pointer` (RFC 6093 §2.1), which may be beyond its payload. Answers whether that is news to the application.
     #[cold]
     pub fn handle_urgent(&mut self, segment: &Header, pointer: u16, received: &Received) -> bool {
-        let is_next = segment.seq == self.rcv.nxt;
-        let is_taken = received.data.is_some() || received.advanced || is_next;
-        if !is_taken || self.rcv.fin_taken || !self.state.may_receive() {
+        if !received.counts_urgent {
             return false;
         }
         let end = segment.seq + u32::from(pointer);
-        let ahead = i64::from(end.diff(self.rcv.nxt));
+        // Nothing comes behind the peer's FIN, if that is known.
+        let end = self.rcv.fin.map_or(end, |fin| end.min(fin));
+        let stream_end = self.rcv.nxt - u32::from(self.rcv.fin_taken);
+        let ahead = i64::from(end.diff(stream_end));
         let until = self.stats.bytes_received.saturating_add_signed(ahead);
         let is_news = until > self.urgent_until.max(self.bytes_consumed());
         if is_news {
