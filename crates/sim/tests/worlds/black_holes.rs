@@ -58,12 +58,19 @@ fn the_size_that_a_path_takes_is_found() {
     }
 }
 
-/// Losses of other causes delay the search, and mislead it to smaller packets only.
+/// Losses of other causes may be taken for that of a probe, which ends the search a little below what the path takes. Most searches end where they
+/// would without them.
 #[test]
-fn a_search_on_a_path_that_loses_ends_below_what_it_takes() {
+fn a_search_on_a_path_that_loses_ends_just_below_what_it_takes() {
+    let mut exact = 0;
     for seed in seeds() {
         let mtu = 700 + (seed as usize * 53) % 800;
         let found = send(seed, mtu, 0.02);
-        assert!(found <= mtu, "seed {seed}: {found} of {mtu}");
+        assert!(
+            found <= mtu && found + 128 > mtu,
+            "seed {seed}: {found} of {mtu}"
+        );
+        exact += usize::from(found + 8 > mtu);
     }
+    assert!(4 * exact >= 3 * seeds().count(), "{exact} are exact");
 }
