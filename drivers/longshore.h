@@ -158,7 +158,7 @@ struct longshore_leg {
     struct longshore_flow flow; /* from the host to the peer */
     uint8_t peer_shift; /* shift of the windows that the peer announces */
     uint8_t own_shift; /* shift of the windows that the host announces */
-    uint8_t options; /* 1 SACK, 2 timestamps, 4 ECN */
+    uint8_t options; /* 1 SACK, 2 timestamps, 4 ECN, 8 ECE owed */
     uint8_t hop_limit; /* TTL or hop limit */
     uint8_t hop[6]; /* the next hop's MAC address */
     uint16_t mss; /* most payload bytes of a packet to the peer */
@@ -840,6 +840,7 @@ _Static_assert(offsetof(struct longshore_splice_ended, packets) == 32, "packets"
 #define LONGSHORE_SPLICE_STATE_FIN_RECEIVED 4
 #define LONGSHORE_SPLICE_STATE_TIMESTAMPS 8
 #define LONGSHORE_SPLICE_STATE_PROBED 16
+#define LONGSHORE_SPLICE_STATE_ECN_ECHO 32
 struct longshore_splice_state {
     uint8_t opcode;
     uint8_t flags;

@@ -147,6 +147,7 @@ fn splice(n: u32, kind: Kind) -> Splice {
             value: !n,
         }),
         ecn: false,
+        ecn_echo: false,
     };
     Splice {
         splice: SpliceId(n),

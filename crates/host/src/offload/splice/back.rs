@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nic::ring::accel;
 use nic::ring::accel::{LegState, SpliceEnded};
-use tcp::{SendQueue, State, Tcb, TcbTimestamps};
+use tcp::{SendQueue, State, Tcb, TcbEcn, TcbTimestamps};
 use wire::SeqNum;
 
 use super::ConnectionOffload;
@@ -153,6 +153,10 @@ fn brought_back(left: Tcb, state: &LegState, time_wait: Duration) -> Tcb {
             recent: brought.recent,
             recent_age: Duration::ZERO,
             val: brought.value,
+        }),
+        ecn: left.ecn.map(|ecn| TcbEcn {
+            echo: state.ecn_echo,
+            ..ecn
         }),
         linger: (stands == State::TimeWait).then_some(time_wait),
         ..left

@@ -258,6 +258,7 @@ fn leg(flow: &FlowKey, hop: MacAddr, tcb: &Tcb) -> Leg {
         our_mss: tcb.adv_mss - options,
         sack: tcb.sack,
         ecn: tcb.ecn.is_some(),
+        ecn_echo: tcb.ecn.is_some_and(|ecn| ecn.echo),
         timestamps: tcb.timestamps.map(|timestamps| TimestampState {
             recent: timestamps.recent,
             value: timestamps.val,

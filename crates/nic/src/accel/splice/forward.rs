@@ -136,8 +136,8 @@ pub(super) fn open_windows(pair: &mut Pair, env: &mut AccelEnv<'_>) {
 /// Whether a segment's hop limit lets it go on, and its mark. A splice is a hop: without that, two functions could build a loop.
 fn leaves(pair: &mut Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>) -> bool {
     let (from, _) = pair.legs_mut(side);
-    let is_heeded = !from.ecn_ends() || from.take_marks(&segment.parsed.tcp);
-    let leaves = segment.parsed.hop_limit > 1 && is_heeded;
+    let may_go_on = !from.heeds_marks() || from.take_marks(&segment.parsed.tcp);
+    let leaves = segment.parsed.hop_limit > 1 && may_go_on;
     env.function.counters.accel_splice_dropped += u64::from(!leaves);
     leaves
 }

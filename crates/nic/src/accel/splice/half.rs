@@ -92,8 +92,8 @@ const TIMESTAMPS: u8 = 4;
 const SACK: u8 = 8;
 /// One of the connections alone has ECN.
 const ECN_ENDS: u8 = 16;
-/// It is this one.
-const ECN_HERE: u8 = 64;
+/// The peer hears from us of its marked packets: of all if ECN ends here, else of those from before the splice.
+const ECN_ANSWERED: u8 = 64;
 /// Packets of the peer were marked, and it has not said yet that it has reduced its window.
 const ECHO: u8 = 128;
 /// The last segment without data was from before `nxt`, and nothing new came since.
@@ -147,7 +147,8 @@ impl Half {
                 | flag(timestamps.is_some(), TIMESTAMPS)
                 | flag(leg.sack && other.sack, SACK)
                 | flag(leg.ecn != other.ecn, ECN_ENDS)
-                | flag(leg.ecn && !other.ecn, ECN_HERE),
+                | flag(leg.ecn && (!other.ecn || leg.ecn_echo), ECN_ANSWERED)
+                | flag(leg.ecn_echo, ECHO),
             hop_limit: leg.hop_limit,
             counts: Counts {
                 laps: 0,
@@ -217,25 +218,49 @@ impl Half {
         self.has(ECN_ENDS)
     }
 
-    /// A segment of the peer's, where [ECN ends](Self::ecn_ends), has come with or without a mark. Answers whether it may go on: a mark that the peer
+    /// The peer hears from us of marked packets, or no packet of it that is marked may go on.
+    #[inline]
+    pub(super) fn heeds_marks(&self) -> bool {
+        self.has(ECN_ENDS | ECN_ANSWERED)
+    }
+
+    /// A segment of the peer's, whose [marks are heeded](Self::heeds_marks), has come. Answers whether it may go on: a mark that the peer
     /// could not be told of becomes a loss, which it heeds (as RFC 6040 §4.2 has it).
     #[inline(never)]
     pub(super) fn take_marks(&mut self, segment: &Header) -> bool {
         let is_marked = segment.ecn == Ecn::Ce;
-        if !self.has(ECN_HERE) {
+        if !self.has(ECN_ANSWERED) {
             return !is_marked;
         }
         // RFC 3168 §6.1.3.
         if segment.flags.contains(Flags::CWR) {
             self.flags &= !ECHO;
+            if !self.ecn_ends() {
+                // From here on the other peer tells.
+                self.flags &= !ECN_ANSWERED;
+            }
         }
-        if is_marked {
+        if is_marked && self.ecn_ends() {
             self.flags |= ECHO;
         }
         true
     }
 
-    /// What every acknowledgement to the peer has beside, where [ECN ends](Self::ecn_ends).
+    /// An acknowledgement of the peer's stream is forwarded, with or without ECE. Where both have ECN, that is the other peer's word.
+    #[inline]
+    pub(super) fn note_echo(&mut self, flags: Flags) {
+        if !self.heeds_marks() {
+            self.flags &= !ECHO;
+            self.flags |= if flags.contains(Flags::ECE) { ECHO } else { 0 };
+        }
+    }
+
+    /// The peer is to be told of marked packets still.
+    pub(super) fn owes_echo(&self) -> bool {
+        self.has(ECHO)
+    }
+
+    /// What every acknowledgement to the peer has beside.
     pub(super) fn echo_flag(&self) -> Flags {
         match self.has(ECHO) {
             true => Flags::ECE,

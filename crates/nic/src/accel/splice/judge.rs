@@ -149,6 +149,7 @@ impl Pair {
         } else {
             half.note_empty(segment.seq);
         }
+        other.note_echo(segment.flags);
         let window = scaled_window(segment.window, half, other);
         other.note_acknowledged(segment.ack - other.deltas.seq, window);
     }

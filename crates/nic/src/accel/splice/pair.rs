@@ -151,6 +151,7 @@ impl Pair {
                 recent: half.recent,
                 value: half.our_value(other),
             }),
+            ecn_echo: half.owes_echo(),
         }
     }
 }

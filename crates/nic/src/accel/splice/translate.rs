@@ -164,11 +164,11 @@ fn headers(pair: &Pair, side: Side, mac: MacAddr, incoming: &Incoming<'_>, out: 
         to.put_addresses(&mut ip[12..]);
     }
     let mut changes = Sum::of_u16(pair.address_delta(side)) + rewrite_tcp(tcp, from, to, parsed);
-    if from.ecn_ends() {
-        if parsed.tcp.ecn != Ecn::NotEct {
+    if to.heeds_marks() {
+        if to.ecn_ends() && parsed.tcp.ecn != Ecn::NotEct {
             clear_ecn(ip, v6);
         }
-        changes += end_echoes(tcp, to);
+        changes += replace_echoes(tcp, to);
     }
     changes
 }
@@ -228,11 +228,14 @@ fn clear_ecn(ip: &mut [u8], v6: bool) {
     }
 }
 
-/// What either peer says of marks is about packets on its own leg. Whose were marked on the way to us hears so from us.
+/// A peer whose packets were marked on the way to us hears so from us. Where ECN ends, what either says of marks is about packets on its own leg.
 #[inline(never)]
-fn end_echoes(tcp: &mut [u8], to: &Half) -> Sum {
+fn replace_echoes(tcp: &mut [u8], to: &Half) -> Sum {
     let flags = Flags(tcp[13]);
-    let mut ours = flags.without(Flags::ECE | Flags::CWR);
+    let mut ours = match to.ecn_ends() {
+        true => flags.without(Flags::ECE | Flags::CWR),
+        false => flags,
+    };
     if flags.contains(Flags::ACK) {
         ours |= to.echo_flag();
     }

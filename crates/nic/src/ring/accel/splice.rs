@@ -6,7 +6,7 @@ use wire::{FlowKey, SeqNum};
 use zerocopy::FromZeros;
 
 use super::super::layout::{
-    self, Head, LEG_ECN, LEG_SACK, LEG_TIMESTAMPS, RECV_WORDS, View, flags, next_hop,
+    self, Head, LEG_ECN, LEG_ECN_ECHO, LEG_SACK, LEG_TIMESTAMPS, RECV_WORDS, View, flags, next_hop,
     timestamp_fields,
 };
 use super::TimestampState;
@@ -90,6 +90,8 @@ pub struct Leg {
     pub timestamps: Option<TimestampState>,
     /// Explicit congestion notification is agreed on (RFC 3168).
     pub ecn: bool,
+    /// With that: marked packets came, and the peer has not said yet that it has reduced its window.
+    pub ecn_echo: bool,
 }
 
 const A_V6: u8 = layout::Splice::A_V6;
@@ -138,6 +140,7 @@ impl Leg {
                 (self.sack, LEG_SACK),
                 (self.timestamps.is_some(), LEG_TIMESTAMPS),
                 (self.ecn, LEG_ECN),
+                (self.ecn_echo, LEG_ECN_ECHO),
             ]),
             hop_limit: self.hop_limit,
             hop: self.hop.0,
@@ -172,12 +175,14 @@ impl Leg {
             sack: has(LEG_SACK),
             timestamps: has(LEG_TIMESTAMPS).then_some(timestamps),
             ecn: has(LEG_ECN),
+            ecn_echo: has(LEG_ECN_ECHO),
         };
         let right = slot.mss != 0
             && slot.hop_limit != 0
             && our_mss != 0
             && slot.peer_shift.max(slot.own_shift) <= MAX_WINDOW_SCALE
-            && slot.options & !(LEG_SACK | LEG_TIMESTAMPS | LEG_ECN) == 0;
+            && (leg.ecn || !leg.ecn_echo)
+            && slot.options & !(LEG_SACK | LEG_TIMESTAMPS | LEG_ECN | LEG_ECN_ECHO) == 0;
         right.then_some(leg)
     }
 }
@@ -259,6 +264,8 @@ pub struct LegState {
     pub fin_received: bool,
     /// Timestamps, when the connection has them.
     pub timestamps: Option<TimestampState>,
+    /// Marked packets of the peer came, and it has not said yet that it has reduced its window (RFC 3168 §6.1.3).
+    pub ecn_echo: bool,
 }
 
 const LEG_B: u8 = layout::SpliceState::LEG_B;
@@ -266,6 +273,7 @@ const FIN_SENT: u8 = layout::SpliceState::FIN_SENT;
 const FIN_RECEIVED: u8 = layout::SpliceState::FIN_RECEIVED;
 const TIMESTAMPS: u8 = layout::SpliceState::TIMESTAMPS;
 const PROBED: u8 = layout::SpliceState::PROBED;
+const ECN_ECHO: u8 = layout::SpliceState::ECN_ECHO;
 
 impl SpliceEnded {
     pub(in crate::ring) fn encode(&self) -> [u64; RECV_WORDS] {
@@ -309,6 +317,7 @@ impl SpliceState {
                 (state.fin_received, FIN_RECEIVED),
                 (state.timestamps.is_some(), TIMESTAMPS),
                 (state.probed, PROBED),
+                (state.ecn_echo, ECN_ECHO),
             ]),
             splice: self.splice.0,
             forwarded: state.forwarded,
@@ -345,6 +354,7 @@ impl SpliceState {
                 fin_sent: has(FIN_SENT),
                 fin_received: has(FIN_RECEIVED),
                 timestamps: has(TIMESTAMPS).then_some(timestamps),
+                ecn_echo: has(ECN_ECHO),
             },
         }
     }

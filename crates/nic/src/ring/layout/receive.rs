@@ -221,7 +221,7 @@ layouts! {
     }
 
     /// Where a leg stands: as the device leaves it, or asked by `QuerySplice`.
-    struct SpliceState = 8 [LEG_B = 1, FIN_SENT = 2, FIN_RECEIVED = 4, TIMESTAMPS = 8, PROBED = 16] {
+    struct SpliceState = 8 [LEG_B = 1, FIN_SENT = 2, FIN_RECEIVED = 4, TIMESTAMPS = 8, PROBED = 16, ECN_ECHO = 32] {
         opcode: u8,
         flags: u8,
         _0: Reserved<6>,

@@ -59,7 +59,7 @@ layouts! {
         peer_shift: u8,
         /// shift of the windows that the host announces
         own_shift: u8,
-        /// 1 SACK, 2 timestamps, 4 ECN
+        /// 1 SACK, 2 timestamps, 4 ECN, 8 ECE owed
         options: u8,
         /// TTL or hop limit
         hop_limit: u8,
@@ -85,6 +85,7 @@ layouts! {
 pub(in crate::ring) const LEG_SACK: u8 = 1;
 pub(in crate::ring) const LEG_TIMESTAMPS: u8 = 2;
 pub(in crate::ring) const LEG_ECN: u8 = 4;
+pub(in crate::ring) const LEG_ECN_ECHO: u8 = 8;
 
 layouts! {
     /// A packet, or a TCP segment that is cut.

@@ -46,13 +46,13 @@ fn timestamps() -> impl Strategy<Value = Option<TimestampState>> {
 
 fn leg() -> impl Strategy<Value = Leg> {
     let numbers = (any::<[u32; 4]>(), 0u8..15, 0u8..15, 1u16.., 1u16..);
-    let rest = (1u8.., any::<[bool; 2]>(), timestamps());
+    let rest = (1u8.., any::<[bool; 3]>(), timestamps());
     (flow(), hop(), numbers, rest).prop_map(
         |(
             flow,
             hop,
             (numbers, peer_shift, our_shift, mss, our_mss),
-            (hop_limit, [sack, ecn], timestamps),
+            (hop_limit, [sack, ecn, owes_echo], timestamps),
         )| Leg {
             flow,
             hop,
@@ -68,6 +68,7 @@ fn leg() -> impl Strategy<Value = Leg> {
             sack,
             timestamps,
             ecn,
+            ecn_echo: ecn && owes_echo,
         },
     )
 }
@@ -362,7 +363,7 @@ proptest! {
 
     #[test]
     fn notices_arrive_as_they_were_pushed(
-        (numbers, longs, flags) in any::<([u32; 9], [u64; 4], [bool; 4])>(),
+        (numbers, longs, flags) in any::<([u32; 9], [u64; 4], [bool; 5])>(),
         scale in proptest::option::of(any::<u8>()),
         timestamps in timestamps(),
         reason in prop_oneof![
@@ -407,6 +408,7 @@ proptest! {
                     fin_sent: flags[1],
                     fin_received: flags[2],
                     timestamps,
+                    ecn_echo: flags[4],
                 },
             }),
         ];

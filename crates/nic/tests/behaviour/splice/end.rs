@@ -217,5 +217,6 @@ pub fn leg(end: &End, tcb: &Tcb) -> Leg {
             value: timestamps.val,
         }),
         ecn: false,
+        ecn_echo: false,
     }
 }

@@ -5,6 +5,7 @@ use wire::Ecn;
 use wire::tcp::Flags;
 
 use super::rig::{A, ACK, B, Left, Rig, splice};
+use super::taking_back::{UNSPLICE, states};
 
 const ECE: Flags = ACK.union(Flags::ECE);
 const CWR: Flags = ACK.union(Flags::CWR);
@@ -81,4 +82,63 @@ fn marks_and_what_is_said_of_them_pass_where_both_have_ecn() {
     assert_eq!((left.parsed.tcp.ecn, left.flags), (Ecn::Ce, CWR));
     let left = marked(&mut rig, B, 0, ECE, Ecn::NotEct).expect("it goes on");
     assert_eq!((left.parsed.tcp.ecn, left.flags), (Ecn::NotEct, ECE));
+}
+
+/// A rig like [`rig`], whose leg A owes the peer an echo from before.
+fn owing(ecn: [bool; 2]) -> Rig {
+    let mut one = splice();
+    (one.a.ecn, one.b.ecn) = (ecn[A], ecn[B]);
+    one.a.ecn_echo = true;
+    Rig::with(one)
+}
+
+/// §6.1.3: the sender of what was marked before the splice hears of it until it has reduced its window, whether the other leg has ECN or not.
+#[test]
+fn an_echo_that_is_owed_when_the_splice_begins_is_sent_until_it_is_heard() {
+    for both in [false, true] {
+        let mut rig = owing([true, both]);
+        for seq in [0, 1] {
+            let left = marked(&mut rig, B, seq, ACK, Ecn::NotEct).expect("it goes on");
+            assert_eq!(left.flags, ECE);
+        }
+        // It is the peer's of A alone.
+        let left = marked(&mut rig, A, 1, ACK, Ecn::Ect0).expect("it goes on");
+        assert_eq!(left.flags, ACK);
+        marked(&mut rig, A, 2, CWR, Ecn::Ect0).expect("it goes on");
+        let left = marked(&mut rig, B, 2, ACK, Ecn::NotEct).expect("it goes on");
+        assert_eq!(left.flags, ACK);
+        // From here on it is as if nothing had been owed.
+        marked(&mut rig, A, 3, ACK, Ecn::Ce).expect("it goes on");
+        let left = marked(&mut rig, B, 3, ACK, Ecn::NotEct).expect("it goes on");
+        assert_eq!(left.flags, if both { ACK } else { ECE });
+    }
+}
+
+/// The host goes on with what the peer has not heard.
+#[test]
+fn an_echo_that_is_owed_when_the_splice_ends_is_the_hosts() {
+    let owed = |rig: &mut Rig| {
+        rig.post(&UNSPLICE);
+        states(&rig.reported()).map(|state| state.ecn_echo)
+    };
+    for both in [false, true] {
+        assert_eq!(owed(&mut rig([true, both], false)), [false, false]);
+        assert_eq!(owed(&mut owing([true, both])), [true, false]);
+    }
+    // The NIC tells of marks.
+    let mut ends = rig([true, false], false);
+    let data = ends.segment(A, 0, 0, ACK, b"x");
+    let mut data = data;
+    frames::mark(&mut data, Ecn::Ce);
+    ends.frame(&data);
+    ends.forwarded(B, 0, 1, ACK, b"");
+    assert_eq!(owed(&mut ends), [true, false]);
+    // The other peer does, and has said that it was told.
+    let mut told = rig([true, true], false);
+    told.forwarded(B, 0, 0, ECE, b"");
+    assert_eq!(owed(&mut told), [true, false]);
+    let mut told = rig([true, true], false);
+    told.forwarded(B, 0, 0, ECE, b"");
+    told.forwarded(B, 0, 0, ACK, b"");
+    assert_eq!(owed(&mut told), [false, false]);
 }

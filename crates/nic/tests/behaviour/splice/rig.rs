@@ -49,6 +49,7 @@ pub fn splice() -> Splice {
             value: [900, 300][side],
         }),
         ecn: false,
+        ecn_echo: false,
     };
     Splice {
         splice: SPLICE,

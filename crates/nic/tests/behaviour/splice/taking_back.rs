@@ -10,11 +10,11 @@ use wire::tcp::{Options, Timestamps};
 use super::endings::ended;
 use super::rig::{A, ACK, B, FIN, RST, Rig, SPLICE, side};
 
-const UNSPLICE: SendDescriptor<'static> = SendDescriptor::Unsplice { splice: SPLICE };
+pub const UNSPLICE: SendDescriptor<'static> = SendDescriptor::Unsplice { splice: SPLICE };
 
 /// Both legs' states, which follow the end.
 #[track_caller]
-fn states(reported: &[RecvDescriptor]) -> [LegState; 2] {
+pub fn states(reported: &[RecvDescriptor]) -> [LegState; 2] {
     assert_eq!(ended(reported).reason, SpliceEnd::TakenBack);
     let [
         RecvDescriptor::SpliceState(a),
@@ -45,6 +45,7 @@ fn a_drained_one_comes_back_at_once_as_it_was() {
             fin_sent: false,
             fin_received: false,
             timestamps: leg.timestamps,
+            ecn_echo: false,
         };
         assert_eq!(state, expected);
     }

@@ -72,6 +72,7 @@ pub(super) fn numbered(n: u32) -> Splice {
         sack: true,
         timestamps: None,
         ecn: false,
+        ecn_echo: false,
     };
     Splice {
         splice: SpliceId(n * 7),

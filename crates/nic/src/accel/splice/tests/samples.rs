@@ -29,7 +29,7 @@ prop_compose! {
         numbers in any::<[u32; 2]>(),
         windows in [0u32..1 << 24, 0u32..1 << 24],
         shifts in [0u8..15, 0u8..15],
-        [sack, ecn] in any::<[bool; 2]>(),
+        [sack, ecn, owes_echo] in any::<[bool; 3]>(),
         state in any::<[u32; 2]>(),
     ) -> Leg {
         Leg {
@@ -47,6 +47,7 @@ prop_compose! {
             sack,
             timestamps: timestamps.then_some(TimestampState { recent: state[0], value: state[1] }),
             ecn,
+            ecn_echo: ecn && owes_echo,
         }
     }
 }
