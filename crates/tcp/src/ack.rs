@@ -49,10 +49,8 @@ impl Connection {
             && payload_len == 0
             && !segment.flags.contains(Flags::FIN)
             && self.snd.window.bytes() == window_before;
-        let sample = self.sample_rtt(now, advanced, echo, &delivery);
-        if delivery.bytes > 0 {
-            self.rack.update(&delivery);
-        }
+        let sample = self.sample_rtt(now, echo, &delivery);
+        self.rack.update(&delivery);
         self.rack.note_acknowledged(ack);
         self.judge_probe(
             reported_twice > 0,
@@ -155,13 +153,7 @@ impl Connection {
     }
 
     /// Takes a sample of the round-trip time: from what was sent once (Karn), or from the timestamp (RFC 7323 §4.1).
-    fn sample_rtt(
-        &mut self,
-        now: Time,
-        advanced: u32,
-        echo: Option<u32>,
-        delivery: &Delivery,
-    ) -> Option<Nanos> {
+    fn sample_rtt(&mut self, now: Time, echo: Option<u32>, delivery: &Delivery) -> Option<Nanos> {
         // Without SACK, what a filled gap acknowledges may have arrived long ago.
         let clear = self.options.sack || delivery.newest.is_none_or(|(_, _, again)| !again);
         if let Some((oldest, newest)) = delivery.once.filter(|_| clear) {
@@ -171,7 +163,7 @@ impl Connection {
             }
             return Some(now.since(newest));
         }
-        let echo = echo.filter(|&echo| echo != 0 && advanced > 0 && delivery.in_order > 0)?;
+        let echo = echo.filter(|&echo| echo != 0 && delivery.in_order > 0)?;
         let elapsed = self.timestamps.value(now).wrapping_sub(echo);
         /// A clock that went wrong, or a peer that echoes nonsense.
         const IMPLAUSIBLE: u32 = 600_000;

@@ -136,7 +136,7 @@ impl Connection {
     /// and neither side has closed its direction.
     pub fn is_drained(&self) -> bool {
         let snd = &self.snd;
-        let sent = snd.una == snd.write_seq && snd.nxt == snd.write_seq && !snd.fin_queued;
+        let sent = snd.una == snd.write_seq && !snd.fin_queued;
         let nothing_due = !snd.due.probe && !snd.due.tail_probe && snd.reset_at.is_none();
         self.state == State::Established
             && sent

@@ -7,6 +7,7 @@ use tcp::{Config, Connection, State};
 
 use crate::ms;
 use crate::pair::{App, Link, Pair, Setup};
+use crate::peer::Peer;
 
 /// Takes the control block of a side out, and puts it into a connection that knows nothing, or into the one that it was in.
 fn change_owner(pair: &mut Pair, side: usize, config: &Config, anew: bool) {
@@ -165,4 +166,16 @@ fn drained_is_when_nothing_is_due() {
             side.connection.tcb(pair.now)
         );
     }
+}
+
+#[test]
+fn what_is_under_way_is_not_drained() {
+    let mut peer = Peer::modern();
+    assert!(peer.connection.is_drained());
+    peer.queue(1000);
+    assert!(!peer.connection.is_drained(), "not sent");
+    peer.sent();
+    assert!(!peer.connection.is_drained(), "not acknowledged");
+    peer.acknowledge(peer.connection.snd_nxt());
+    assert!(peer.connection.is_drained());
 }

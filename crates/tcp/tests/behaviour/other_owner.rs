@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tcp::{Config, Connection, Disagreement, State};
+use wire::tcp::Flags;
 
 use crate::ms;
 use crate::pair::{App, Link, Pair, Setup};
@@ -154,7 +155,7 @@ fn what_was_aborted_meanwhile_is_reset() {
     );
     assert_eq!(mirror.bring_back(pair.now, &tcb), Ok(()));
     let reset = mirror.poll_transmit(pair.now).expect("a reset");
-    assert!(reset.header.flags.contains(wire::tcp::Flags::RST));
+    assert!(reset.header.flags.contains(Flags::RST));
     assert_eq!(reset.header.seq, tcb.snd_nxt);
     assert_eq!((mirror.state(), mirror.poll_event()), (State::Closed, None));
 }
@@ -167,7 +168,7 @@ fn what_was_aborted_before_the_other_owner_was_lost_is_reset_in_the_peers_window
     mirror.abort();
     mirror.take_over(pair.now, posted, false, std::iter::empty());
     let reset = mirror.poll_transmit(pair.now).expect("a reset");
-    assert!(reset.header.flags.contains(wire::tcp::Flags::RST));
+    assert!(reset.header.flags.contains(Flags::RST));
     let sent = pair.sides[0].connection.snd_nxt();
     let taken = pair.sides[1].connection.rcv_nxt();
     let at = reset.header.seq;
@@ -193,7 +194,7 @@ fn what_is_aborted_after_the_other_owner_was_lost_is_reset_in_the_peers_window()
     peer.connection.take_over(peer.now, posted, false, nothing);
     peer.connection.abort();
     let sent = peer.sent();
-    assert!(sent[0].header.flags.contains(wire::tcp::Flags::RST));
+    assert!(sent[0].header.flags.contains(Flags::RST));
     assert_eq!(sent[0].header.seq, una + window);
 }
 
@@ -257,4 +258,33 @@ fn a_window_that_nobody_knows_is_asked_for_at_once() {
     assert_eq!((probe.payload, probe.header.seq), (0, mirror.snd_una() - 1));
     pair.sides[0].connection = mirror;
     pair.run_to_end(Duration::from_secs(300));
+}
+
+/// RFC 9293 §3.6, case 3, and case 2: whose FIN came first says whether the connection rests in TIME-WAIT, though the owner is lost.
+#[test]
+fn who_closed_at_once_with_the_peer_rests_and_who_closed_last_does_not() {
+    for is_first in [true, false] {
+        let mut peer = Peer::modern();
+        let fin = peer.header(Flags::FIN | Flags::ACK);
+        if !is_first {
+            peer.deliver(&fin, 0);
+        }
+        peer.connection.close(peer.now);
+        peer.sent();
+        if is_first {
+            peer.deliver(&fin, 0);
+        }
+        peer.seq += 1;
+        let posted = peer.connection.write_seq();
+        peer.connection.park();
+        let nothing = std::iter::empty();
+        peer.connection.take_over(peer.now, posted, true, nothing);
+        peer.acknowledge(peer.connection.snd_nxt());
+        let state = if is_first {
+            State::TimeWait
+        } else {
+            State::Closed
+        };
+        assert_eq!(peer.connection.state(), state);
+    }
 }

@@ -203,3 +203,17 @@ fn an_idle_connection_starts_slowly() {
     let burst = peer.sent_bytes();
     assert_eq!(burst, 10 * MSS);
 }
+
+/// RFC 7323 §4.1: a timestamp that is echoed again and again tells no round-trip time.
+#[test]
+fn an_ack_of_nothing_new_tells_no_round_trip_time() {
+    let mut peer = Peer::modern();
+    peer.queue(1000);
+    peer.sent();
+    peer.pass(ms(20));
+    peer.acknowledge(peer.connection.snd_nxt());
+    let (srtt, rto) = (peer.info().srtt, peer.info().rto);
+    peer.pass(Duration::from_secs(5));
+    peer.acknowledge(peer.ack);
+    assert_eq!((peer.info().srtt, peer.info().rto), (srtt, rto));
+}
