@@ -83,6 +83,16 @@ pub fn link() -> Result<(Link, Uplink), Errno> {
 }
 
 impl Link {
+    /// The end of another supervisor, by its [descriptors](Self::descriptors).
+    pub fn adopt(socket: OwnedFd, pipe: OwnedFd) -> Link {
+        Link { socket, pipe }
+    }
+
+    /// What a successor has it by.
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.socket.as_fd(), self.pipe.as_fd()]
+    }
+
     /// Gives the worker its end of a channel.
     ///
     /// # Errors

@@ -39,6 +39,13 @@ impl Kept {
         }
     }
 
+    /// One that a predecessor has started.
+    pub fn adopt(name: &'static str, process: Process, link: Link) -> Kept {
+        let mut kept = Kept::new(Instant::now(), name);
+        kept.running = Some((process, link));
+        kept
+    }
+
     /// Whether to start it.
     pub fn is_due(&self, now: Instant) -> bool {
         self.running.is_none() && self.due <= now

@@ -33,7 +33,7 @@ use super::sleep::until_readable;
 use super::state::State;
 use crate::background::Readiness;
 use crate::signals::Signals;
-use guests::helpers;
+use guests::{descriptors, helpers};
 use kept::Kept;
 use probation::Proved;
 use sockets::Sockets;
@@ -65,10 +65,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         false => None,
     };
     let (state, proved) = match former {
-        Some((predecessor, listeners)) => {
+        Some(left) => {
             let state = State::open(directory.clone(), GRACE)?;
-            let sockets = Sockets::open(options, listeners)?;
-            let proved = probation::pass(predecessor, sockets, &state, &signals)?;
+            let sockets = Sockets::open(options, left.listeners)?;
+            let proved = probation::pass(left.predecessor, left.guests, sockets, &state, &signals)?;
             (state, proved)
         }
         None => {
@@ -78,6 +78,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
                 worker: Kept::new(Instant::now(), "worker"),
                 serves: false,
                 sockets: Sockets::open(options, Vec::new())?,
+                guests: None,
             };
             (state, first)
         }
@@ -90,7 +91,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         state,
         gate: (proved.sockets.have_rings(false)).then(|| Kept::new(Instant::now(), "gate")),
         guests: (proved.sockets.have_rings(true))
-            .then(|| Kept::new(Instant::now(), "guests' gate")),
+            .then(|| (proved.guests).unwrap_or_else(|| Kept::new(Instant::now(), guests::NAME))),
         has_guests: false,
         sockets: proved.sockets,
         door: door.ok(),
@@ -345,13 +346,14 @@ impl Supervisor<'_> {
     fn hand_over(&mut self, successor: &Successor, signals: BorrowedFd<'_>) -> Result<()> {
         let now = Instant::now();
         self.worker.end_now(now)?;
-        for helper in self.helpers() {
-            helper.stop(now);
-        }
-        self.serves = false;
+        let stays = self.guests.take_if(|_| successor.takes_guests());
+        self.helpers().for_each(|helper| helper.stop(now));
+        self.guests = stays.or(self.guests.take());
+        (self.serves, self.has_guests) = (false, false);
         self.state.unlock()?;
+        let guests = descriptors(self.guests.as_ref(), self.sockets.rings_of(true));
         let serves = successor
-            .give(&self.sockets.all())
+            .give(&self.sockets.all(), &guests)
             .and_then(|()| successor.serves(signals));
         serves.inspect_err(|_| successor.kill())?;
         // The successor has one of its own at the same place.

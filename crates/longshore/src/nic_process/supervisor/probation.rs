@@ -4,11 +4,13 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use attachment::listening::Listening;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::super::link::Heard;
 use super::super::sleep::until_readable;
 use super::super::state::State;
+use super::guests::LeftGuests;
 use super::kept::Kept;
 use super::sockets::Sockets;
 use super::take_over::{Predecessor, Said};
@@ -24,6 +26,8 @@ pub struct Proved {
     pub serves: bool,
     /// Where users and hosts come to.
     pub sockets: Sockets,
+    /// The gate of virtual machines, if the predecessor's goes on.
+    pub guests: Option<Kept>,
 }
 
 /// Starts a worker, and waits until the NIC is this process's. `state` must be locked.
@@ -32,6 +36,7 @@ pub struct Proved {
 /// When the worker ends, or this process is told to: the predecessor goes on then, and nothing of the NIC is used here any more.
 pub fn pass(
     predecessor: Predecessor,
+    guests: Option<LeftGuests>,
     mut sockets: Sockets,
     state: &State,
     signals: &Signals,
@@ -44,10 +49,13 @@ pub fn pass(
         Ok(serves) => {
             predecessor.wait();
             sockets.keep();
+            let paths = sockets.rings_of(true).map(Listening::path);
+            let guests = guests.and_then(|guests| guests.keep(paths));
             Ok(Proved {
                 worker,
                 serves,
                 sockets,
+                guests,
             })
         }
         Err(error) => {

@@ -1,6 +1,6 @@
 //! The processes that the supervisor starts.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::super::inherited;
+use super::super::sleep::until_readable;
 use crate::config;
 
 /// The exit code of a worker that ran, and can't go on: its wire or an interface is gone.
@@ -44,7 +45,9 @@ pub fn judge(status: ExitStatus, has_run: bool) -> Verdict {
 /// A running process.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
+    /// `None` for one that a predecessor has started: what its end says is not known.
+    child: Option<Child>,
+    pid: Pid,
     descriptor: OwnedFd,
 }
 
@@ -63,8 +66,13 @@ impl Process {
         inherited::pass(&mut command, descriptors);
         inherited::end_with_parent(&mut command);
         let mut child = command.spawn().context("can't start the NIC's process")?;
-        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            Ok(descriptor) => Ok(Process { child, descriptor }),
+        let pid = Pid::from_child(&child);
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(descriptor) => Ok(Process {
+                child: Some(child),
+                pid,
+                descriptor,
+            }),
             Err(error) => {
                 let _ = child.kill().and_then(|()| child.wait());
                 Err(error).context("can't watch the NIC's process")
@@ -72,17 +80,41 @@ impl Process {
         }
     }
 
+    /// One that a predecessor has started, by its descriptor.
+    ///
+    /// # Errors
+    /// When it is no descriptor of a process.
+    pub fn adopt(descriptor: OwnedFd) -> Result<Process> {
+        let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
+        let told = std::fs::read_to_string(path)?;
+        let pid = told.lines().find_map(|line| line.strip_prefix("Pid:"));
+        let pid = pid.and_then(|pid| pid.trim().parse().ok());
+        let pid = pid.and_then(Pid::from_raw);
+        Ok(Process {
+            child: None,
+            pid: pid.context("no process")?,
+            descriptor,
+        })
+    }
+
     /// How it has ended, if it has.
     ///
     /// # Errors
     /// What the system gives.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        Ok(self.child.try_wait()?)
+        match &mut self.child {
+            Some(child) => Ok(child.try_wait()?),
+            None => {
+                let now = Instant::now();
+                let has_ended = until_readable([self.descriptor.as_fd()], 0, now, Some(now));
+                Ok(has_ended.then(|| ExitStatus::from_raw(Signal::KILL.as_raw())))
+            }
+        }
     }
 
     /// Whether it was killed, and only waits for threads that can't end yet.
     pub fn is_dying(&self) -> bool {
-        let path = format!("/proc/{}/stat", self.child.id());
+        let path = format!("/proc/{}/stat", self.pid);
         // The state is behind the name, which may have parentheses in it.
         let stat = std::fs::read_to_string(path).unwrap_or_default();
         let state = stat.rsplit_once(") ").map(|(_, rest)| rest);

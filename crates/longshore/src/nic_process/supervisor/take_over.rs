@@ -4,6 +4,7 @@
 //!   new                                                   old
 //!   TAKE ───────────────────────────────────────────────▶ ends its worker and its control process, unlocks the state
 //!        ◀─────────────────────────────────────────────── GIVEN, with the listening sockets: of hosts on rings, and of control
+//!        ◀─────────────────────────────────────────────── GUESTS, with what the gate of virtual machines is kept by
 //!   locks the state, starts a worker
 //!   SERVES ─────────────────────────────────────────────▶ closes the door
 //!        ◀─────────────────────────────────────────────── RELEASED
@@ -12,6 +13,9 @@
 //!
 //! Without SERVES the NIC stays the old one's: it kills the new one when that takes too long, and starts its own worker again once the state's lock
 //! is free. The end of the old one instead of RELEASED says that it was killed: the new one goes on alone.
+//!
+//! The gate of virtual machines runs through all of this; it is connected to the worker of whichever supervisor serves. Versions that know of it
+//! ask by TAKE; of others it is asked by TAKE_SOCKETS, which has no GUESTS, and the gate ends.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -28,10 +32,13 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::super::sleep::until_readable;
+use super::guests::LeftGuests;
 
 /// What the two say, with the version of this.
-const TAKE: &[u8; 12] = b"take over 2\n";
+const TAKE: &[u8; 12] = b"take over 3\n";
+const TAKE_SOCKETS: &[u8; 12] = b"take over 2\n";
 const GIVEN: u8 = b'g';
+const GUESTS: u8 = b'v';
 const SERVES: u8 = b's';
 const RELEASED: u8 = b'r';
 /// How long one of them waits for the other. Connections stand still meanwhile, and are reset after 30 s.
@@ -85,6 +92,7 @@ pub struct Successor {
     stream: UnixStream,
     pid: Pid,
     process: OwnedFd,
+    takes_guests: bool,
 }
 
 impl Successor {
@@ -96,7 +104,7 @@ impl Successor {
         let mut asked = [0; TAKE.len()];
         stream.read_exact(&mut asked)?;
         ensure!(
-            asked == *TAKE,
+            [TAKE, TAKE_SOCKETS].contains(&&asked),
             "the new NIC speaks another version of the protocol"
         );
         // It is killed if it hangs.
@@ -108,7 +116,13 @@ impl Successor {
             stream,
             pid,
             process,
+            takes_guests: asked == *TAKE,
         })
+    }
+
+    /// Whether it goes on with the gate of virtual machines.
+    pub fn takes_guests(&self) -> bool {
+        self.takes_guests
     }
 
     /// Its process, for the service manager.
@@ -116,13 +130,18 @@ impl Successor {
         self.pid
     }
 
-    /// Gives it the listening sockets. This process must use nothing of the NIC's by now.
+    /// Gives it the listening sockets, and the [descriptors](LeftGuests) of the gate of virtual machines if it takes that. This process must use nothing of the
+    /// NIC's by now.
     ///
     /// # Errors
     /// When it has gone meanwhile.
-    pub fn give(&self, listeners: &[BorrowedFd<'_>]) -> Result<()> {
+    pub fn give(&self, listeners: &[BorrowedFd<'_>], guests: &[BorrowedFd<'_>]) -> Result<()> {
         let flags = SendFlags::empty();
         passing::send_with(self.stream.as_fd(), &[GIVEN], listeners, flags)?;
+        if self.takes_guests {
+            let said = guests_message();
+            passing::send_with(self.stream.as_fd(), &said, guests, flags)?;
+        }
         Ok(())
     }
 
@@ -195,36 +214,79 @@ fn connect(directory: &Path) -> io::Result<Option<UnixStream>> {
     }
 }
 
+/// What a supervisor gets of the one that it takes over from.
+#[derive(Debug)]
+pub struct Left {
+    pub predecessor: Predecessor,
+    pub listeners: Vec<UnixListener>,
+    /// The gate of virtual machines, if it goes on.
+    pub guests: Option<LeftGuests>,
+}
+
 /// Asks the supervisor that runs, if one does, to end its processes, and for its listening sockets. `None` if none runs, or it was killed meanwhile.
 ///
 /// # Errors
 /// When it can't be reached, something else answers there, or nothing in time.
-pub fn take_over(directory: &Path) -> Result<Option<(Predecessor, Vec<UnixListener>)>> {
-    let unreachable = || {
-        let path = path(directory);
-        format!("can't connect to the running NIC at {}", path.display())
-    };
-    let Some(mut stream) = connect(directory).with_context(unreachable)? else {
-        return Ok(None);
-    };
-    peer::check(&stream).with_context(unreachable)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(TAKE)?;
-    let (mut byte, mut listeners) = ([0], Vec::new());
-    let came = passing::receive(stream.as_fd(), &mut byte, RecvFlags::empty(), |came| {
-        listeners.push(UnixListener::from(came));
-    });
-    let is_gone = matches!(came, Ok(0) | Err(Errno::CONNRESET)) && !is_running(directory);
-    if byte == [GIVEN] && !listeners.is_empty() {
-        return Ok(Some((Predecessor { stream }, listeners)));
+pub fn take_over(directory: &Path) -> Result<Option<Left>> {
+    for asked in [TAKE, TAKE_SOCKETS] {
+        let unreachable = || {
+            let path = path(directory);
+            format!("can't connect to the running NIC at {}", path.display())
+        };
+        let Some(mut stream) = connect(directory).with_context(unreachable)? else {
+            return Ok(None);
+        };
+        peer::check(&stream).with_context(unreachable)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(asked)?;
+        let (mut byte, mut came) = ([0], Vec::new());
+        let received = receive(&stream, &mut byte, &mut came);
+        if byte == [GIVEN] && !came.is_empty() {
+            let listeners = came.into_iter().map(UnixListener::from).collect();
+            let guests = match asked == TAKE {
+                true => guests(&stream).context("the running NIC has not said all")?,
+                false => None,
+            };
+            return Ok(Some(Left {
+                predecessor: Predecessor { stream },
+                listeners,
+                guests,
+            }));
+        }
+        let has_closed = matches!(received, Ok(0) | Err(Errno::CONNRESET));
+        if has_closed && !is_running(directory) {
+            return Ok(None);
+        }
+        // An older version closes a connection that asks for what it does not know.
+        if !has_closed {
+            received.context(
+                "the running NIC does not answer; end it, then start this one without --take-over",
+            )?;
+            break;
+        }
     }
-    if is_gone {
-        return Ok(None);
-    }
-    came.context(
-        "the running NIC does not answer; end it, then start this one without --take-over",
-    )?;
     bail!("the running NIC refused the take-over; its log says why")
+}
+
+/// Hears of the gate of virtual machines.
+fn guests(stream: &UnixStream) -> Result<Option<LeftGuests>, Errno> {
+    let (mut said, mut came) = ([0; 5], Vec::new());
+    let received = receive(stream, &mut said, &mut came)?;
+    match received == said.len() && said[0] == GUESTS {
+        true => Ok(LeftGuests::new(came, said == guests_message())),
+        false => Err(Errno::PROTO),
+    }
+}
+
+/// With the version of what the gate speaks with the worker.
+fn guests_message() -> [u8; 5] {
+    let [a, b, c, d] = rings::VERSION.to_le_bytes();
+    [GUESTS, a, b, c, d]
+}
+
+fn receive(stream: &UnixStream, bytes: &mut [u8], came: &mut Vec<OwnedFd>) -> Result<usize, Errno> {
+    let take = |descriptor| came.push(descriptor);
+    passing::receive(stream.as_fd(), bytes, RecvFlags::empty(), take)
 }
 
 impl Predecessor {

@@ -1,14 +1,22 @@
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use super::take_over::{Door, Predecessor, Said, Successor, is_running, take_over};
+use super::super::link;
+use super::guests::descriptors;
+use super::kept::Kept;
+use super::process::Process;
+use super::take_over::{Door, Left, Predecessor, Said, Successor, is_running, take_over};
 use crate::control;
 use crate::signals::Signals;
 use attachment::listening::Listening;
+use attachment::passing;
+use rustix::net::SendFlags;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 fn directory(name: &str) -> PathBuf {
     let name = format!("longshore-nic-{name}-{}", std::process::id());
@@ -23,6 +31,17 @@ fn meeting(
     door: &Door,
     old: &[&Listening],
 ) -> (Successor, Predecessor, Vec<UnixListener>) {
+    let (successor, left) = meeting_with(directory, door, old, &[]);
+    (successor, left.predecessor, left.listeners)
+}
+
+/// The same with a gate of virtual machines.
+fn meeting_with(
+    directory: &Path,
+    door: &Door,
+    old: &[&Listening],
+    guests: &[BorrowedFd<'_>],
+) -> (Successor, Left) {
     let new = std::thread::spawn({
         let directory = directory.to_path_buf();
         move || take_over(&directory).unwrap().unwrap()
@@ -32,9 +51,8 @@ fn meeting(
         .find_map(|successor| successor)
         .unwrap();
     let old: Vec<_> = old.iter().map(|listening| listening.as_fd()).collect();
-    successor.give(&old).unwrap();
-    let (predecessor, listeners) = new.join().unwrap();
-    (successor, predecessor, listeners)
+    successor.give(&old, guests).unwrap();
+    (successor, new.join().unwrap())
 }
 
 #[test]
@@ -125,5 +143,88 @@ fn a_predecessor_that_can_not_be_reached_is_not_taken_for_none() {
     assert_eq!(socket.permissions().mode() & 0o777, 0o600);
     drop(door);
     assert!(take_over(&directory).unwrap().is_none());
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_successor_goes_on_with_the_gate_of_the_same_virtual_machines_only() {
+    let directory = directory("guests");
+    let old = control::bind(&directory.join("control"), 0o600).unwrap();
+    let rings = rings::Gate::listen(&directory.join("machine")).unwrap();
+    let door = Door::open(&directory).unwrap();
+    for has_the_same in [true, false] {
+        let mut gate = Command::new("sleep").arg("60").spawn().unwrap();
+        let opened = pidfd_open(Pid::from_child(&gate), PidfdFlags::empty());
+        let process = Process::adopt(opened.unwrap()).unwrap();
+        let (link, gates_end) = link::link().unwrap();
+        let kept = Kept::adopt("gate", process, link);
+        let guests = descriptors(Some(&kept), [&rings].into_iter());
+        let (successor, left) = meeting_with(&directory, &door, &[&rings, &old], &guests);
+        assert!(successor.takes_guests());
+        let here = [rings.path()];
+        let sockets = here.into_iter().filter(|_| has_the_same);
+        let its = left.guests.unwrap().keep(sockets);
+        assert_eq!(its.is_some(), has_the_same);
+        if let Some(mut its) = its {
+            // The gate hears the new one when the old one has gone.
+            drop(kept);
+            let (_, link) = its.running.as_ref().unwrap();
+            link.give_guests(&[rings.as_fd()]).unwrap();
+            assert!(matches!(gates_end.hear(), link::Heard::Guests(_)));
+            its.end(Instant::now());
+            drop(its);
+            assert!(matches!(gates_end.hear(), link::Heard::End));
+        }
+        assert!(!gate.wait().unwrap().success(), "it was killed");
+    }
+    drop((old, rings, door));
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_supervisor_that_knows_of_no_gate_is_asked_for_its_sockets() {
+    let directory = directory("older");
+    let listener = UnixListener::bind(directory.join("supervisor")).unwrap();
+    let older = std::thread::spawn(move || {
+        // One that asks nothing only wants to know whether it runs.
+        let next = || loop {
+            let (mut stream, mut asked) = (listener.accept().unwrap().0, [0; 12]);
+            if stream.read_exact(&mut asked).is_ok() {
+                return (stream, asked);
+            }
+        };
+        let (first, asked) = next();
+        drop(first);
+        let (second, then) = next();
+        let asked = [asked, then];
+        let (sockets, flags) = ([listener.as_fd()], SendFlags::empty());
+        passing::send_with(second.as_fd(), b"g", &sockets, flags).unwrap();
+        asked
+    });
+    let left = take_over(&directory).unwrap().unwrap();
+    assert_eq!(left.listeners.len(), 1);
+    assert!(left.guests.is_none());
+    assert_eq!(
+        older.join().unwrap(),
+        [*b"take over 3\n", *b"take over 2\n"]
+    );
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_successor_that_knows_of_no_gate_gets_the_sockets() {
+    let directory = directory("newer");
+    let old = control::bind(&directory.join("control"), 0o600).unwrap();
+    let door = Door::open(&directory).unwrap();
+    let mut stream = UnixStream::connect(directory.join("supervisor")).unwrap();
+    stream.write_all(b"take over 2\n").unwrap();
+    let successor = door.successor().unwrap();
+    assert!(!successor.takes_guests());
+    successor.give(&[old.as_fd()], &[]).unwrap();
+    drop(successor);
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said).unwrap();
+    assert_eq!(said, b"g");
+    drop((old, door));
     std::fs::remove_dir_all(directory).unwrap();
 }
