@@ -29,9 +29,45 @@ if [[ -z $(ip netns list | grep longshore-) && -z $(ls -d /run/longshore/guest-*
 else
     not_ok 'nothing of it is left' "$(ip netns list) $(ls -d /run/longshore/guest-*)"
 fi
+
+# What a run leaves that is killed, the next one removes.
+"$LONGSHORE" guest --time 180 --peer 'echo it writes >/root/written; sleep 200' -- sleep 100 >/dev/null 2>&1 &
+killed=$!
+qemu() { pgrep -f "qemu-system-x86_64 .*/run/longshore/guest-$killed/"; }
+has_namespace() { ip netns list | grep -q "^longshore-$killed"; }
+if eventually qemu; then
+    if grep -qx 'Seccomp:\s*2' "/proc/$(qemu | head -n 1)/status"; then ok 'QEMU has the system calls only that it needs'; else
+        not_ok 'QEMU has the system calls only that it needs' "$(grep Seccomp "/proc/$(qemu | head -n 1)/status")"
+    fi
+fi
+sleep 1
+if [[ ! -e $LONGSHORE_GUEST_ROOT/root/written ]]; then ok 'what the peer writes is not kept'; else
+    not_ok 'what the peer writes is not kept' "$LONGSHORE_GUEST_ROOT/root/written"
+    rm "$LONGSHORE_GUEST_ROOT/root/written"
+fi
+has_namespace || echo '# there is no namespace before it is killed'
+kill -9 "$killed"
+wait "$killed" 2>/dev/null
 guest --time 1 -- true
 code=$?
+if ! has_namespace && [[ -z $(ls -d "/run/longshore/guest-$killed"* 2>/dev/null) ]]; then ok 'what a killed run has left is removed'; else
+    not_ok 'what a killed run has left is removed' "$(ip netns list) $(ls -d /run/longshore/*)"
+fi
 if [[ $code -eq 124 ]]; then ok 'its time is limited'; else not_ok 'its time is limited' "code $code"; fi
+mkfifo "$scratch/pipe"
+guest --console "$scratch/pipe" -- true
+code=$?
+if [[ $code -eq 125 ]] && grep -q 'nothing reads' "$scratch/boot.log"; then ok 'a console that is a pipe needs a reader'; else
+    not_ok 'a console that is a pipe needs a reader' "code $code: $(last_words boot.log)"
+fi
+# Opened for both, it has no end when QEMU is started again.
+cat <>"$scratch/pipe" >"$scratch/piped" &
+pids+=("$!")
+guest --console "$scratch/pipe" --time 150 -- true
+code=$?
+if [[ $code -eq 0 ]] && grep -q 'Linux version' "$scratch/piped"; then ok 'and has its messages then'; else
+    not_ok 'and has its messages then' "code $code: $(last_words boot.log)"
+fi
 guest --driver / -- true
 code=$?
 if [[ $code -eq 125 ]] && grep -q 'has no Kbuild' "$scratch/boot.log"; then

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -14,15 +14,19 @@ use super::root::{self, Root};
 const SOURCE: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/driver.rs"));
 const MODULE: &str = "linux/longshore.ko";
 
-/// The module for the kernel; without one, the kernel's own modules have it. `modules` are those of the user's kernel.
+/// Copies the module for the kernel to `to`, unless the kernel's own modules have it. `modules` are those of the user's kernel.
 ///
 /// # Errors
 /// When it does not compile, or there is nothing to compile it with.
-pub fn prepare(root: &Root, options: &Kernel, modules: Option<&Path>) -> Result<Option<PathBuf>> {
+pub fn prepare(root: &Root, options: &Kernel, modules: Option<&Path>, to: &Path) -> Result<()> {
+    let copy = |module: &Path| {
+        fs::copy(module, to).with_context(|| format!("can't copy {}", module.display()))?;
+        Ok(())
+    };
     let files = match &options.driver {
-        Some(path) if path.is_file() => return Ok(Some(path.clone())),
+        Some(path) if path.is_file() => return copy(path),
         Some(path) => Some(files_of(path)?),
-        None if modules.is_some_and(has_driver) => return Ok(None),
+        None if modules.is_some_and(has_driver) => return Ok(()),
         None => None,
     };
     let built_in = || {
@@ -37,16 +41,17 @@ pub fn prepare(root: &Root, options: &Kernel, modules: Option<&Path>) -> Result<
     let version = modules.map_or(root.version().into(), |path| {
         path.file_name().unwrap_or_default().to_string_lossy()
     });
-    let (directory, _lock) =
-        root.made_of("driver", &format!("{version}-{:016x}", hasher.finish()))?;
+    // This process's alone until the module is copied.
+    let entry = root.made_of("driver", &format!("{version}-{:016x}", hasher.finish()))?;
+    let directory = entry.path();
     // Against headers of the user's that may have changed it is compiled again: make sees what is to be done.
     if !directory.join(MODULE).exists() || modules.is_some() {
         for (name, text) in &files {
             write_if_new(&directory.join(name), text)?;
         }
-        compile(root, &directory, modules)?;
+        compile(root, directory, modules)?;
     }
-    Ok(Some(directory.join(MODULE)))
+    copy(&directory.join(MODULE))
 }
 
 /// Whether the driver is among the modules of a kernel.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::cache::Entry;
 use super::options::Kernel;
 use super::root::{self, Root};
 
@@ -23,6 +24,8 @@ pub struct Image {
     pub initrd: PathBuf,
     /// The kernel's modules, if they are not the root's.
     pub modules: Option<PathBuf>,
+    /// Where the files are, which stay as long as this does.
+    _entry: Entry,
 }
 
 impl Image {
@@ -42,31 +45,56 @@ fn of_debian(root: &Root) -> Result<Image> {
     let mut hasher = DefaultHasher::new();
     (INIT, SCRIPT, MODULES).hash(&mut hasher);
     let key = format!("{}-{:016x}", root.version(), hasher.finish());
-    let (directory, _lock) = root.made_of("image", &key)?;
+    let entry = root.made_of("image", &key)?;
+    let directory = entry.path();
     if !directory.exists() {
         let modules = root.path().join("usr/lib/modules").join(root.version());
-        make(root, &directory, &modules, Some(&modules.join("vmlinuz")))?;
+        let kernel = modules.join("vmlinuz");
+        make(root, &entry, &files_of(&modules)?, Some(&kernel))?;
     }
+    entry.share()?;
     Ok(Image {
         kernel: directory.join("vmlinux"),
         initrd: directory.join("initrd"),
         modules: None,
+        _entry: entry,
     })
 }
 
-/// A kernel that is built anew all the time: its initial file system is made for each run, and it is booted as it is.
+/// A kernel that is built anew all the time is booted as it is, with an initial file system of the modules as they are now.
 fn of_user(root: &Root, kernel: &Path, modules: &Path) -> Result<Image> {
     let modules = modules_directory(modules)?;
     let kernel = kernel
         .canonicalize()
         .with_context(|| format!("--kernel {}", kernel.display()))?;
-    let (directory, _lock) = root.made_of("image", "own")?;
-    make(root, &directory, &modules, None)?;
+    let files = files_of(&modules)?;
+    let mut hasher = DefaultHasher::new();
+    (INIT, SCRIPT, &files).hash(&mut hasher);
+    let entry = root.made_of("image", &format!("own-{:016x}", hasher.finish()))?;
+    let directory = entry.path();
+    if !directory.exists() {
+        make(root, &entry, &files, None)?;
+    }
+    entry.share()?;
     Ok(Image {
         kernel,
         initrd: directory.join("initrd"),
         modules: Some(modules),
+        _entry: entry,
     })
+}
+
+/// The modules that mount the root, by names that have them in their order.
+fn files_of(modules: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let dependencies = fs::read_to_string(modules.join("modules.dep"))?;
+    let files = in_order(&dependencies, &MODULES).into_iter().enumerate();
+    let read = |(index, path): (usize, &str)| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let file = modules.join(path);
+        let bytes = fs::read(&file).with_context(|| format!("can't read {}", file.display()))?;
+        Ok((format!("{index:02}-{name}"), bytes))
+    };
+    files.map(read).collect()
 }
 
 /// The directory of the version that has been installed in `given`.
@@ -89,26 +117,24 @@ fn modules_directory(given: &Path) -> Result<PathBuf> {
         .with_context(|| format!("--modules {}", given.display()))
 }
 
-/// Makes the files of an image in `directory`, whole or not at all.
-fn make(root: &Root, directory: &Path, modules: &Path, kernel: Option<&Path>) -> Result<()> {
-    let new = directory.with_extension("new");
-    for old in [&new, directory] {
-        if old.exists() {
-            fs::remove_dir_all(old)?;
-        }
+/// Makes the files of an image, whole or not at all.
+fn make(
+    root: &Root,
+    entry: &Entry,
+    modules: &[(String, Vec<u8>)],
+    kernel: Option<&Path>,
+) -> Result<()> {
+    let (new, directory) = (entry.unfinished(), entry.path());
+    if new.exists() {
+        fs::remove_dir_all(&new)?;
     }
     fs::create_dir_all(new.join("modules"))?;
     fs::write(new.join("init"), INIT)?;
     if let Some(kernel) = kernel {
         fs::copy(kernel, new.join("bzImage"))?;
     }
-    let dependencies = fs::read_to_string(modules.join("modules.dep"))?;
-    for (index, path) in in_order(&dependencies, &MODULES).into_iter().enumerate() {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        fs::copy(
-            modules.join(path),
-            new.join(format!("modules/{index:02}-{name}")),
-        )?;
+    for (name, bytes) in modules {
+        fs::write(new.join("modules").join(name), bytes)?;
     }
     root::run(
         root.inside(&new, SCRIPT)?,

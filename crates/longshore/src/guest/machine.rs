@@ -2,12 +2,15 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::image::Image;
@@ -19,6 +22,8 @@ use crate::signals::Signals;
 
 /// A busy machine may have Linux measure emulated clocks without end before it comes to drivers. It is started again then.
 const COMES_UP: Duration = Duration::from_secs(45);
+/// System calls that QEMU goes without: the guest may get through to it.
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 /// What `init.sh` says first.
 const IS_UP: &str = "longshore: the kernel is up";
 const TRIES: usize = 3;
@@ -120,8 +125,8 @@ impl Machine<'_> {
     }
 
     fn start(&self) -> Result<Child> {
-        File::create(self.console())
-            .with_context(|| format!("can't write {}", self.console().display()))?;
+        fs::write(self.console(), "")?;
+        self.check_console()?;
         let mut command = self.command();
         if !self.options.command.is_empty() {
             command.stdin(Stdio::null());
@@ -148,6 +153,8 @@ impl Machine<'_> {
             "none",
             "-cpu",
             "max",
+            "-sandbox",
+            SANDBOX,
         ]);
         command.arg("-M").arg(if machine.kvm {
             "q35,accel=kvm"
@@ -173,10 +180,10 @@ impl Machine<'_> {
         command
             .arg("-append")
             .arg("console=ttyS0 panic=-1 loglevel=6 mitigations=off no_timer_check");
-        command
-            .arg("-serial")
-            .arg(prefixed("file:", self.console()));
+        command.arg("-chardev").arg(self.kernel_messages());
         command.args([
+            "-serial",
+            "chardev:kernel",
             "-chardev",
             "stdio,id=terminal,signal=off",
             "-serial",
@@ -201,10 +208,40 @@ impl Machine<'_> {
         command
     }
 
-    /// Where the kernel's messages go.
+    /// Where the kernel's messages go, and what this looks at.
     fn console(&self) -> PathBuf {
-        let given = self.options.machine.console.clone();
-        given.unwrap_or_else(|| self.directory.join("console"))
+        self.directory.join("console")
+    }
+
+    /// The device of QEMU's for the kernel's messages. What the user wants them in need not be a file that can be read.
+    fn kernel_messages(&self) -> String {
+        let console = doubled(&self.console());
+        match &self.options.machine.console {
+            Some(given) => format!(
+                "file,id=kernel,path={},logfile={console},logappend=off",
+                doubled(given)
+            ),
+            None => format!("file,id=kernel,path={console}"),
+        }
+    }
+
+    /// QEMU would wait for a reader of a pipe, without end.
+    fn check_console(&self) -> Result<()> {
+        let Some(given) = &self.options.machine.console else {
+            return Ok(());
+        };
+        let mut how = File::options();
+        how.write(true).create(true).truncate(false);
+        let opened = how.custom_flags(OFlags::NONBLOCK.bits() as i32).open(given);
+        let path = given.display();
+        match opened {
+            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+                bail!("--console {path} is a pipe that nothing reads; start its reader first")
+            }
+            opened => opened
+                .map(drop)
+                .with_context(|| format!("can't write {path}")),
+        }
     }
 
     /// Where QEMU's messages go.
@@ -243,14 +280,18 @@ fn end_of(path: &Path) -> String {
 
 /// Adds a directory of this machine that the guest mounts by its tag.
 fn directory(command: &mut Command, tag: &str, path: &Path, options: &str) {
-    // QEMU takes two commas for one.
-    let path = path.display().to_string().replace(',', ",,");
+    let path = doubled(path);
     let options =
         format!("local,id={tag},path={path},security_model=none,multidevs=remap{options}");
     command.arg("-fsdev").arg(options);
     command
         .arg("-device")
         .arg(format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}"));
+}
+
+/// A path for an option with several parts: QEMU takes two commas for one.
+fn doubled(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
 }
 
 fn prefixed(prefix: &str, path: impl AsRef<Path>) -> std::ffi::OsString {

@@ -4,12 +4,14 @@
 //!   the guest: Debian's root, read-only, by 9P ── eth0 ── longshore nic ── a wire ── eth0 of a network namespace: the peer
 //! ```
 
+mod cache;
 mod driver;
 mod image;
 mod machine;
 mod network;
 mod options;
 mod root;
+mod run_directory;
 
 use std::fs;
 use std::io::IsTerminal;
@@ -26,6 +28,7 @@ use image::Image;
 use machine::Machine;
 use network::{Nic, Peer};
 use root::Root;
+use run_directory::RunDirectory;
 
 const START: &str = include_str!("start.sh");
 /// Exit code when there is no guest.
@@ -55,11 +58,14 @@ fn boot(options: &GuestOptions) -> Result<u8> {
         bail!("a shell needs a terminal; give a command for the guest behind --");
     }
     let root = Root::prepare()?;
+    run_directory::sweep(&root);
     let image = Image::prepare(&root, &options.kernel)?;
-    let module = driver::prepare(&root, &options.kernel, image.modules.as_deref())?;
     let signals = Signals::block().context("can't block signals")?;
     let run = RunDirectory::make()?;
-    tell(&run.path.join("told"), options, module.as_deref())?;
+    let told = run.path().join("told");
+    let module = told.join("longshore.ko");
+    driver::prepare(&root, &options.kernel, image.modules.as_deref(), &module)?;
+    tell(&told, options)?;
     // In the reverse of this order they end.
     let mut peer = peer(&root, options)?;
     let to_peer = peer
@@ -67,7 +73,7 @@ fn boot(options: &GuestOptions) -> Result<u8> {
         .map(|peer| format!("packet:{}", peer.interface));
     let wire = options.network.wire.clone().or(to_peer);
     let nic = wire
-        .map(|wire| Nic::start(options, &wire, &run.path))
+        .map(|wire| Nic::start(options, &wire, run.path()))
         .transpose()?;
     if let (Some(peer), Some(command)) = (&mut peer, &options.network.peer) {
         peer.run(command, options.share.as_deref())?;
@@ -82,7 +88,7 @@ fn boot(options: &GuestOptions) -> Result<u8> {
         image: &image,
         options,
         functions,
-        directory: &run.path,
+        directory: run.path(),
     };
     machine.run(&signals)
 }
@@ -123,7 +129,7 @@ fn introduce(options: &GuestOptions, peer: Option<&Peer<'_>>) {
 }
 
 /// Writes what the guest is told.
-fn tell(directory: &Path, options: &GuestOptions, module: Option<&Path>) -> Result<()> {
+fn tell(directory: &Path, options: &GuestOptions) -> Result<()> {
     let network = &options.network;
     let (columns, rows) = ratatui::crossterm::terminal::size().unwrap_or((80, 25));
     let terminal = std::env::var("TERM").unwrap_or_else(|_| "vt100".to_owned());
@@ -142,10 +148,6 @@ fn tell(directory: &Path, options: &GuestOptions, module: Option<&Path>) -> Resu
     let variables = variables.map(|(name, value)| format!("{name}={}\n", quoted(&value)));
     fs::write(directory.join("variables"), variables.concat())?;
     fs::write(directory.join("start"), START)?;
-    if let Some(module) = module {
-        let to = directory.join("longshore.ko");
-        fs::copy(module, to).with_context(|| format!("can't copy {}", module.display()))?;
-    }
     if !options.command.is_empty() {
         let words: Vec<String> = options.command.iter().map(|word| quoted(word)).collect();
         fs::write(directory.join("command"), words.join(" ") + "\n")?;
@@ -164,28 +166,6 @@ fn tell(directory: &Path, options: &GuestOptions, module: Option<&Path>) -> Resu
 /// As a POSIX shell takes it for one word.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// A directory of its own for a run, with what the guest is told in `told`. It goes away with this.
-#[derive(Debug)]
-struct RunDirectory {
-    path: PathBuf,
-}
-
-impl RunDirectory {
-    fn make() -> Result<RunDirectory> {
-        let path = PathBuf::from(format!("/run/longshore/guest-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        let made = fs::create_dir_all(path.join("told"));
-        made.with_context(|| format!("can't make {}", path.display()))?;
-        Ok(RunDirectory { path })
-    }
-}
-
-impl Drop for RunDirectory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
 }
 
 #[cfg(test)]

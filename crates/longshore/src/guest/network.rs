@@ -19,9 +19,12 @@ use crate::nic_process::inherited::end_with_parent;
 /// How long the NIC may take to listen, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Enters the root `$0` to run the command `$1`, with `$2` at /mnt. What is mounted goes away with the processes.
-const ENTER: &str = "mount -t proc proc \"$0/proc\"; mount -t tmpfs tmp \"$0/tmp\"; mount -t tmpfs run \"$0/run\"; \
-    test -z \"$2\" || mount --bind \"$2\" \"$0/mnt\"; exec chroot \"$0\" sh -c \"cd /root; $1\"";
+/// Enters the root `$0` to run the command `$1`, with `$2` at /mnt: below an overlay in memory, which takes what is written, as in the guest. What is
+/// mounted goes away with the processes.
+const ENTER: &str = "cd \"$0\"; mount -t tmpfs changes mnt; mkdir mnt/new mnt/work mnt/root; \
+    mount -t overlay -o lowerdir=.,upperdir=mnt/new,workdir=mnt/work changes mnt/root; cd mnt/root; \
+    mount -t proc proc proc; mount -t tmpfs tmp tmp; mount -t tmpfs run run; \
+    test -z \"$2\" || mount --bind \"$2\" mnt; exec chroot . sh -c \"cd /root; $1\"";
 
 /// A network namespace at the other end of the wire. It goes away with this.
 #[derive(Debug)]
@@ -43,8 +46,8 @@ impl<'a> Peer<'a> {
         let pid = std::process::id();
         let peer = Peer {
             root,
-            namespace: format!("longshore-{pid}"),
-            interface: format!("ls{pid}"),
+            namespace: namespace_of(pid),
+            interface: interface_of(pid),
             program: None,
         };
         let (namespace, interface) = (&peer.namespace, &peer.interface);
@@ -88,7 +91,8 @@ impl<'a> Peer<'a> {
             ENTER,
         ]);
         command.arg(self.root.path()).arg(shell_command);
-        command.args(share);
+        let share = share.map(Path::canonicalize).transpose();
+        command.args(share.context("--share")?);
         command
             .stdin(Stdio::null())
             .stdout(std::io::stderr())
@@ -99,10 +103,28 @@ impl<'a> Peer<'a> {
     }
 
     fn ip(&self, arguments: &str) -> Result<()> {
-        let mut command = self.root.program("usr/sbin/ip");
-        command.args(arguments.split(' '));
-        root::run(command, "makes the peer's network").map(drop)
+        ip(self.root, arguments)
     }
+}
+
+fn ip(root: &Root, arguments: &str) -> Result<()> {
+    let mut command = root.program("usr/sbin/ip");
+    command.args(arguments.split(' '));
+    root::run(command, "makes the peer's network").map(drop)
+}
+
+fn namespace_of(pid: u32) -> String {
+    format!("longshore-{pid}")
+}
+
+fn interface_of(pid: u32) -> String {
+    format!("ls{pid}")
+}
+
+/// Removes the namespace and the wire of a run, as far as they are there.
+pub fn remove_network(root: &Root, pid: u32) {
+    let _ = ip(root, &format!("link del {}", interface_of(pid)));
+    let _ = ip(root, &format!("netns del {}", namespace_of(pid)));
 }
 
 impl Drop for Peer<'_> {
@@ -111,8 +133,7 @@ impl Drop for Peer<'_> {
             let _ = kill_process_group(Pid::from_child(program), Signal::TERM);
             end(program);
         }
-        let _ = self.ip(&format!("link del {}", self.interface));
-        let _ = self.ip(&format!("netns del {}", self.namespace));
+        remove_network(self.root, std::process::id());
     }
 }
 

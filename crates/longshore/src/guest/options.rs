@@ -26,7 +26,8 @@ Examples:
   # a driver that you work on
   sudo longshore guest --driver drivers/linux --smp 2 -- ethtool -S eth0
 
-The first time, a root of Debian 13 is made by mmdebstrap, in $XDG_CACHE_HOME/longshore.
+The first time, a root of Debian 13 is made by mmdebstrap, in $XDG_CACHE_HOME/longshore; in
+/var/cache/longshore where that is another user's, as with `sudo -E`.
 The guest sees it read-only; what it writes is gone when it ends, but for what is in --share.
 Its environment has NETDEV, ADDRESS and PEER: its interface, its address, and that at the other end.
 Exit code: the command's; 124 after --time; 125 when there is no guest, or it died.";

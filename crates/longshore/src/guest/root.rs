@@ -1,14 +1,18 @@
 //! A root of Debian: the QEMU that a guest runs in, its kernel, a compiler for the driver, and the programs of the guest.
 
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use rustix::fs::FlockOperation;
+use rustix::process::geteuid;
+
+use super::cache::{self, Entry};
 
 const SUITE: &str = "trixie";
 const MIRROR: &str = "http://deb.debian.org/debian";
@@ -24,38 +28,40 @@ const ENTER: &str = "mount -t proc proc \"$0/proc\"; \
     exec chroot \"$0\" sh -e -c 'cd \"$0\"; eval \"$1\"' \"$@\"";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// A root that is there.
+/// A root that is there, and stays as long as this does.
 #[derive(Debug)]
 pub struct Root {
-    path: PathBuf,
+    entry: Entry,
     version: String,
 }
 
 impl Root {
-    /// The one in the user's cache, which is made first if there is none yet. It takes two minutes.
+    /// The one in root's cache, which is made first if there is none yet. It takes two minutes.
     ///
     /// # Errors
     /// When it can't be made; the message says what is missing.
     pub fn prepare() -> Result<Root> {
-        let cache = cache_directory()?;
-        fs::create_dir_all(&cache).with_context(|| format!("can't make {}", cache.display()))?;
-        let _lock = lock(&cache.join("lock"))?;
-        let (path, ready) = (cache.join("root"), cache.join("ready"));
-        let modules = path.join("usr/lib/modules");
-        if fs::read_to_string(&ready).ok().as_deref() != Some(PACKAGES) || !modules.exists() {
-            make(&cache, &path)?;
-            fs::write(&ready, PACKAGES)?;
+        let cache = cache_directory();
+        // Versions of this program that want other packages have another one.
+        let mut hasher = DefaultHasher::new();
+        (SUITE, PACKAGES, KERNEL_HOOK).hash(&mut hasher);
+        let entry = Entry::open(&cache, &format!("root-{:016x}", hasher.finish()))?;
+        let path = entry.path();
+        if !path.exists() {
+            make(&cache, &entry)?;
         }
-        let version = only_entry(&modules).with_context(|| {
+        let version = only_entry(&path.join("usr/lib/modules")).with_context(|| {
             let path = path.display();
             format!("the guest's root has no kernel; delete {path}, and it is made anew")
         })?;
-        Ok(Root { path, version })
+        entry.share()?;
+        cache::prune(&cache, "root-", remove);
+        Ok(Root { entry, version })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.entry.path()
     }
 
     /// The version of its kernel.
@@ -65,10 +71,10 @@ impl Root {
 
     /// Runs a program of the root on this machine, with the root's libraries.
     pub fn program(&self, program: &str) -> Command {
-        let libraries = self.path.join(LIBRARIES);
+        let libraries = self.path().join(LIBRARIES);
         let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
         command.arg("--library-path").arg(&libraries);
-        command.arg(self.path.join(program));
+        command.arg(self.path().join(program));
         command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
         command
     }
@@ -78,7 +84,7 @@ impl Root {
     /// # Errors
     /// When the directory is not the root's.
     pub fn inside(&self, directory: &Path, script: &str) -> Result<Command> {
-        let directory = Path::new("/").join(directory.strip_prefix(&self.path)?);
+        let directory = Path::new("/").join(directory.strip_prefix(self.path())?);
         let mut command = Command::new("unshare");
         command
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -92,19 +98,19 @@ impl Root {
             "-c",
             ENTER,
         ]);
-        command.arg(&self.path).arg(directory).arg(script);
+        command.arg(self.path()).arg(directory).arg(script);
         Ok(command)
     }
 
-    /// A directory of the root's for what is made from `key`, and the lock that keeps others from making it at the same time.
+    /// A directory of the root's for what is made from `key`, for this process alone.
     ///
     /// # Errors
     /// When it can't be made.
-    pub fn made_of(&self, name: &str, key: &str) -> Result<(PathBuf, File)> {
-        let parent = self.path.join("var/lib/longshore");
-        fs::create_dir_all(&parent).with_context(|| format!("can't make {}", parent.display()))?;
-        let lock = lock(&parent.join(format!("{name}.lock")))?;
-        Ok((parent.join(format!("{name}-{key}")), lock))
+    pub fn made_of(&self, name: &str, key: &str) -> Result<Entry> {
+        let parent = self.path().join("var/lib/longshore");
+        let entry = Entry::open(&parent, &format!("{name}-{key}"))?;
+        cache::prune(&parent, name, remove);
+        Ok(entry)
     }
 }
 
@@ -147,26 +153,27 @@ pub fn only_entry(directory: &Path) -> Option<String> {
     }
 }
 
-fn cache_directory() -> Result<PathBuf> {
+/// Where this user's programs keep what they can make again. With `sudo -E` the variables name another user's directory, who could put into the root
+/// what root would run: then it is the system's.
+fn cache_directory() -> PathBuf {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     let cache = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
     let cache = cache.or_else(|| variable("HOME").map(|home| home.join(".cache")));
-    let cache = cache.context("neither XDG_CACHE_HOME nor HOME is set; set one")?;
-    Ok(cache.join("longshore/debian"))
+    let cache = cache.filter(|path| is_of(path, geteuid().as_raw()));
+    let cache = cache.unwrap_or_else(|| PathBuf::from("/var/cache"));
+    cache.join("longshore/debian")
 }
 
-fn lock(path: &Path) -> Result<File> {
-    let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
-    rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-    Ok(file)
+/// Whether a path, as far as it is there, is of this user and root only.
+fn is_of(path: &Path, user: u32) -> bool {
+    let there = path.ancestors().filter_map(|part| fs::metadata(part).ok());
+    there.into_iter().all(|it| [0, user].contains(&it.uid()))
 }
 
 /// Has `mmdebstrap` make it.
-fn make(cache: &Path, path: &Path) -> Result<()> {
-    for old in [path.to_owned(), cache.join("new")] {
-        remove(&old).with_context(|| format!("can't remove {}", old.display()))?;
-    }
-    let new = cache.join("new");
+fn make(cache: &Path, entry: &Entry) -> Result<()> {
+    let (new, path) = (entry.unfinished(), entry.path());
+    remove(&new).with_context(|| format!("can't remove {}", new.display()))?;
     let mut child = debootstrap(&new).spawn().context(
         "there is no mmdebstrap, which makes the guest's root; run: sudo apt install mmdebstrap",
     )?;
@@ -184,7 +191,7 @@ fn make(cache: &Path, path: &Path) -> Result<()> {
             log.display()
         );
     }
-    fs::rename(new, path).with_context(|| format!("can't make {}", path.display()))
+    fs::rename(&new, path).with_context(|| format!("can't make {}", path.display()))
 }
 
 fn debootstrap(new: &Path) -> Command {
@@ -242,7 +249,24 @@ fn remove(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::gist;
+    use std::os::unix::fs::chown;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_below_another_users_is_not_used() {
+        let home = std::env::temp_dir().join(format!("longshore-home-{}", std::process::id()));
+        let cache = home.join(".cache");
+        fs::create_dir_all(&cache).unwrap();
+        let user = geteuid().as_raw();
+        assert!(is_of(&cache.join("there/is/none"), user));
+        // To give it away takes root.
+        if chown(&home, Some(4711), None).is_ok() {
+            assert!(!is_of(&cache, user), "its parent is another user's");
+            assert!(is_of(&cache, 4711));
+        }
+        fs::remove_dir_all(home).unwrap();
+    }
 
     #[test]
     fn errors_come_before_last_words() {

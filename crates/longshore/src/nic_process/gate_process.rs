@@ -40,7 +40,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     end()
 }
 
-/// Answers virtual machines until the supervisor and its last worker have gone, whichever worker is the NIC.
+/// Answers virtual machines until the last supervisor and its worker have gone, whichever of them is the NIC.
 ///
 /// # Errors
 /// When something is missing to begin with.
@@ -91,6 +91,7 @@ fn take(options: &Options) -> Result<Inherited> {
     }
     // From here on it listens to its channels.
     inherited::outlive_parent()?;
+    inherited::raise_descriptors();
     sandbox::enter(Profile::Gate, Some(options.identity()?))?;
     ensure!(!sockets.is_empty(), "no host is on rings");
     Ok(Inherited { link, sockets })

@@ -7,7 +7,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{
+    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
+};
+
+/// Descriptors of a process: of the control process three for each connection, and those of what is being closed; of a gate 64 files of memory for each
+/// virtual machine, two for each of up to 17 vectors, and those of a message, for as many hosts as there can be.
+const MOST_DESCRIPTORS: u64 = 32 << 10;
 
 /// Has `command` start with these descriptors, which it is told the numbers of. They must stay open until it is started.
 pub fn pass(command: &mut Command, descriptors: &[BorrowedFd<'_>]) {
@@ -40,6 +46,23 @@ pub fn end_with_parent(command: &mut Command) {
 /// What the system gives.
 pub fn outlive_parent() -> Result<()> {
     set_parent_process_death_signal(None).context("can't leave the supervisor")
+}
+
+/// As many descriptors as are needed, or as the system lets this process have.
+pub fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let at_least = |most: Option<u64>| most.map(|most| most.max(MOST_DESCRIPTORS));
+    let wanted = Rlimit {
+        current: at_least(limit.current),
+        maximum: at_least(limit.maximum),
+    };
+    let allowed = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if setrlimit(Resource::Nofile, wanted).is_err() {
+        let _ = setrlimit(Resource::Nofile, allowed);
+    }
 }
 
 /// The descriptors that this process was started with. To be called once.

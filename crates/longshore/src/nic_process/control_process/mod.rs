@@ -22,7 +22,6 @@ use anyhow::{Context, Result};
 use attachment::peer;
 use linux::SocketExaminer;
 use rustix::net::{Shutdown, shutdown};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::inherited;
 use super::link::{Heard, Uplink};
@@ -36,8 +35,6 @@ use pace::Pace;
 
 /// Bytes of a thread's stack.
 const STACK: usize = 256 << 10;
-/// Descriptors: three for each connection, and those of what is being closed.
-const MOST_DESCRIPTORS: u64 = 16 << 10;
 
 /// Answers at the control socket until the worker has gone.
 ///
@@ -47,7 +44,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let [link, pipe, channel, listener] = inherited::take(&options.inherited)?;
     inherited::outlive_parent()?;
     let owner = rustix::process::geteuid().as_raw();
-    raise_descriptors();
+    inherited::raise_descriptors();
     let identity = options.identity()?;
     let examiner = SocketExaminer::new(options.taps().map(|tap| tap.tap.clone()));
     let examiner = examiner.inspect_err(|error| {
@@ -73,26 +70,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     };
     acceptor.accept(&listener);
     Ok(ExitCode::FAILURE)
-}
-
-/// As many descriptors as are needed, or as the system lets us.
-fn raise_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = Rlimit {
-        current: Some(MOST_DESCRIPTORS),
-        maximum: Some(
-            limit
-                .maximum
-                .map_or(MOST_DESCRIPTORS, |most| most.max(MOST_DESCRIPTORS)),
-        ),
-    };
-    let allowed = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    if setrlimit(Resource::Nofile, wanted).is_err() {
-        let _ = setrlimit(Resource::Nofile, allowed);
-    }
 }
 
 /// The worker has ended. If the supervisor has too, the socket is closed: later clients must see that.
