@@ -9,6 +9,7 @@ mod options;
 mod tcp;
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,12 +20,13 @@ use host::runtime::{BuildError, Builder, Device, Runtime};
 use host::{Cidr, Holder, SocketInfo};
 use port::Port;
 use port::impair::{Impair, Impairment, Impairments};
-use port::tap::TapConfig;
+use port::tap::{Tap, TapConfig};
 use rings::ConnectError;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use wire::ethernet::MacAddr;
 
 use crate::control::{Answer, CounterGroup, Request, Socket};
+use crate::succession::Estate;
 use crate::waiting;
 
 pub(crate) use capture::create as capture;
@@ -42,6 +44,17 @@ pub struct Attached {
     pub addresses: Vec<Cidr>,
     /// Where the TLS secrets go, if anywhere.
     pub key_log: Option<KeyLogSink>,
+    /// What a process must have that takes this one's place, if it can.
+    pub estate: Option<Estate>,
+}
+
+/// What this process has of one whose place it takes.
+#[derive(Debug)]
+pub struct Inheritance {
+    /// What stacks and NICs have to have.
+    pub estate: Estate,
+    /// The queues of the TAP.
+    pub queues: Vec<OwnedFd>,
 }
 
 /// Opens the TAP and puts a NIC and a stack on it, or gets a function of the NIC that runs already.
@@ -52,26 +65,36 @@ pub fn attach(wire: &Wire, connections: &Connections) -> Result<Attached> {
     match (&wire.nic, &wire.tap) {
         (Some(path), _) => attach_to_nic(wire, connections, path),
         (None, Some(tap)) => {
-            let mut attached = attach_to_tap(wire, connections, tap, 1)?;
+            let mut attached = attach_to_tap(wire, connections, (tap, 1), None)?;
             Ok(attached.swap_remove(0))
         }
         (None, None) => bail!("no interface; give --tap or --nic"),
     }
 }
 
-/// The same for so many stacks with the same addresses, each with a queue of the TAP, and on one thread with its NIC.
+/// The same for the shards of a service: one, or with `--cores` so many with the same addresses, each with a queue of the TAP and on one thread with
+/// its NIC. An inheritance has the queues open already; then nothing is received of them yet.
 ///
 /// # Errors
-/// As [`attach`], and when that is no TAP.
-pub fn attach_several(wire: &Wire, connections: &Connections, count: u16) -> Result<Vec<Attached>> {
+/// As [`attach`], and for several when that is no TAP.
+pub fn attach_shards(
+    wire: &Wire,
+    connections: &Connections,
+    cores: Option<u16>,
+    inheritance: Option<Inheritance>,
+) -> Result<Vec<Attached>> {
     let Some(tap) = &wire.tap else {
-        bail!("several stacks need a TAP interface; give --tap");
+        if cores.is_some() {
+            bail!("several stacks need a TAP interface; give --tap");
+        }
+        return Ok(vec![attach(wire, connections)?]);
     };
     let wire = Wire {
-        one_thread: true,
+        one_thread: wire.one_thread || cores.is_some(),
         ..wire.clone()
     };
-    attach_to_tap(&wire, connections, tap, count)
+    let count = cores.unwrap_or(1);
+    attach_to_tap(&wire, connections, (tap, count), inheritance)
 }
 
 /// A stack on a function of the NIC at `path`.
@@ -94,6 +117,7 @@ fn attach_to_nic(wire: &Wire, connections: &Connections, path: &Path) -> Result<
         tap: None,
         addresses: wire.addresses.clone(),
         key_log,
+        estate: None,
     })
 }
 
@@ -110,17 +134,26 @@ fn allow_more_descriptors() {
 fn attach_to_tap(
     wire: &Wire,
     connections: &Connections,
-    tap: &str,
-    count: u16,
+    (tap, count): (&str, u16),
+    inheritance: Option<Inheritance>,
 ) -> Result<Vec<Attached>> {
     let impairment = impairment(&wire.line);
-    let clean = impairment == Impairment::default();
+    let clean = !takes_packets_only(wire);
     // A super-frame that is lost would take 45 packets with it: an impaired wire carries packets only.
     let config = TapConfig {
         tso: clean,
         checksum: clean,
     };
-    let taps = interface::open(tap, config, count, &wire.addresses, &wire.peer_addresses)?;
+    let mut builder = builder(wire, connections)?;
+    let taps = match inheritance {
+        None => interface::open(tap, config, count, &wire.addresses, &wire.peer_addresses)?,
+        Some(Inheritance { estate, queues }) => {
+            estate.bequeath(&mut builder);
+            let adopted = queues.into_iter().map(|queue| Tap::adopt(queue, config));
+            adopted.collect::<Result<_, _>>()?
+        }
+    };
+    let estate = Estate::of(&mut builder);
     let name = taps[0].name().to_owned();
     let mut sinks: Vec<KeyLogSink> = Vec::new();
     if let Some(path) = &wire.keylog {
@@ -146,13 +179,14 @@ fn attach_to_tap(
         ports.push(port);
     }
 
-    let runtimes = runtimes(builder(wire, connections)?, ports)?;
+    let runtimes = runtimes(builder, ports)?;
     let key_log = key_log::all_of(sinks);
     let attached = runtimes.into_iter().map(|runtime| Attached {
         runtime,
         tap: Some(name.clone()),
         addresses: wire.addresses.clone(),
         key_log: key_log.clone(),
+        estate: Some(estate.clone()),
     });
     Ok(attached.collect())
 }
@@ -249,6 +283,10 @@ impl Attached {
             Request::Restore { peer } => Answer::Restored(self.restore(peer)),
             Request::Drain { .. } => Answer::Error("this is not a load balancer".to_owned()),
             Request::Reload => Answer::Error("there is nothing to read again".to_owned()),
+            Request::TakeOver(_) => Answer::Error(
+                "it does not hand over; stop it, and start the new one without --take-over"
+                    .to_owned(),
+            ),
             Request::Attach | Request::Fault { .. } => {
                 Answer::Error("this is not `longshore nic`".to_owned())
             }
@@ -283,6 +321,11 @@ fn device_counters(device: &mut Device) -> Vec<CounterGroup> {
         CounterGroup::new("nic", device.nic.counters().iter()),
         CounterGroup::new("port", port),
     ]
+}
+
+/// Whether the wire carries no super-frames, since it is impaired.
+pub fn takes_packets_only(wire: &Wire) -> bool {
+    impairment(&wire.line) != Impairment::default()
 }
 
 /// What the command line asks of the wire.

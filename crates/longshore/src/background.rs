@@ -144,9 +144,30 @@ impl Readiness {
         }
     }
 
+    /// How long it may be silent, if the service manager wants to hear from it.
+    pub fn watchdog(&self) -> Option<Duration> {
+        self.watchdog.map(|(period, _)| period * 2)
+    }
+
+    /// The service manager wants to hear from the main process so often, as it has told the one whose place this one takes.
+    pub fn set_watchdog(&mut self, limit: Option<Duration>) {
+        let due = limit.map(|limit| (limit / 2, Instant::now()));
+        self.watchdog = self.watchdog.or(due);
+    }
+
     /// When [`keep_alive`](Self::keep_alive) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.watchdog.map(|(_, due)| due)
+    }
+
+    /// Tells the service manager which process is the service's main one from here on (sd_notify(3), `MAINPID=`).
+    pub fn tell_main_process(&self, process: Pid) {
+        let message = format!("MAINPID={}", process.as_raw_nonzero());
+        if let Some(socket) = &self.service_manager
+            && let Err(error) = socket.send(message.as_bytes())
+        {
+            tracing::warn!(%error, "the service manager can't be told");
+        }
     }
 
     /// The service is ready. Told again, it is no news to the shell.

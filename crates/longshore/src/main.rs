@@ -46,6 +46,7 @@ mod signals;
 mod sim_handoff;
 mod size;
 mod store;
+mod succession;
 mod tally;
 mod top;
 mod waiting;

@@ -1,15 +1,18 @@
 //! The loop of a service: its application, signals, its control socket, and the service manager that wants to hear that it does not hang.
 
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, getpid};
 
 use crate::attach::Attached;
 use crate::background::{Readiness, announce};
 use crate::control::{self, Answer, Request};
 use crate::heap::HeapTrimmer;
 use crate::signals::{Signal, Signals};
+use crate::succession::Claimant;
 
 /// How often signals and the control socket are looked at when it never sleeps.
 const LOOK: Duration = Duration::from_millis(50);
@@ -46,6 +49,32 @@ pub trait Application {
         0
     }
 
+    /// Another process wants its place.
+    ///
+    /// # Errors
+    /// Why that process does not get it.
+    fn claimed(
+        &mut self,
+        _now: Instant,
+        _claimant: Claimant<'_>,
+        _attached: &mut Attached,
+    ) -> Result<()> {
+        bail!("it does not hand over")
+    }
+
+    /// Looks after the process whose place this one takes, or that takes this one's. Whose place it is then.
+    ///
+    /// # Errors
+    /// It can't go on.
+    fn look_after_other(&mut self, _now: Instant, _attached: &mut Attached) -> Result<Place> {
+        Ok(Place::Ours)
+    }
+
+    /// What becomes readable when that process has said something.
+    fn other(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
     /// It is to end, in good order if that takes a while.
     fn stop(&mut self, _now: Instant, _attached: &mut Attached) {}
 
@@ -53,6 +82,17 @@ pub trait Application {
     fn is_done(&self, _now: Instant, _attached: &mut Attached) -> bool {
         true
     }
+}
+
+/// Which process serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// This one.
+    Ours,
+    /// The one with this number; connections that are left here go on.
+    Given(Pid),
+    /// The same, and nothing is left here; or the service is to end.
+    Left,
 }
 
 /// How a service came to its end.
@@ -89,6 +129,7 @@ impl Service<'_> {
         let mut slept = false;
         let mut was_told = false;
         let mut heap = HeapTrimmer::default();
+        let mut place = Place::Ours;
         loop {
             let now = Instant::now();
             let mut progress = attached.runtime.poll(now)?;
@@ -113,17 +154,21 @@ impl Service<'_> {
                     }
                     None => {}
                 }
-                if let Some(control) = self.control.as_deref_mut() {
-                    control.poll(|request| match request {
-                        Request::Reload => reload(application, now, attached),
-                        request => application.answer(now, request, attached),
-                    });
+                self.poll_control(now, application, attached);
+                let before =
+                    std::mem::replace(&mut place, application.look_after_other(now, attached)?);
+                if place == Place::Left {
+                    return Ok(Ended::InOrder);
+                }
+                if place != before {
+                    self.follow(place)?;
                 }
             }
             slept = false;
             if !progress {
                 let mut fds: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
                 fds.extend(self.control.iter().flat_map(|control| control.fds()));
+                fds.extend(application.other());
                 let deadlines = [
                     application.poll_timeout(),
                     self.readiness.poll_timeout(),
@@ -133,6 +178,58 @@ impl Service<'_> {
                 slept = attached.runtime.wait(now, deadline, &fds)?;
             }
         }
+    }
+}
+
+impl Service<'_> {
+    /// Answers on the control socket.
+    fn poll_control(
+        &mut self,
+        now: Instant,
+        application: &mut impl Application,
+        attached: &mut Attached,
+    ) {
+        let Some(control) = self.control.as_deref_mut() else {
+            return;
+        };
+        control.poll(|request| match request {
+            Request::Reload => reload(application, now, attached),
+            request => application.answer(now, request, attached),
+        });
+        let Some((claim, stream)) = control.claimant() else {
+            return;
+        };
+        let asks = stream.try_clone();
+        let claimant = Claimant {
+            claim,
+            stream,
+            control: control.as_fd(),
+            watchdog: self.readiness.watchdog(),
+        };
+        if let Err(error) = application.claimed(now, claimant, attached) {
+            tracing::warn!("not handed over: {error:#}");
+            let answer = control::line(&Answer::Error(format!("{error:#}")));
+            // It may have gone.
+            let _ = asks.and_then(|mut stream| stream.write_all(&answer?));
+        }
+    }
+
+    /// Leaves the control socket to the process that serves, or takes it back; and tells the service manager which one that is.
+    fn follow(&mut self, place: Place) -> Result<()> {
+        match place {
+            Place::Given(process) => {
+                self.control.iter_mut().for_each(|control| control.leave());
+                self.readiness.tell_main_process(process);
+            }
+            Place::Ours | Place::Left => {
+                self.control
+                    .iter_mut()
+                    .try_for_each(|control| control.come_back())
+                    .context("the control socket")?;
+                self.readiness.tell_main_process(getpid());
+            }
+        }
+        Ok(())
     }
 }
 

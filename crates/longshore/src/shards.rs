@@ -453,6 +453,7 @@ mod tests {
                 tap: None,
                 addresses: Vec::new(),
                 key_log: None,
+                estate: None,
             };
             (Idle, attached)
         });

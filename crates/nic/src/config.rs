@@ -1,6 +1,6 @@
 //! What a device is configured with when it is made.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the wire port can do, so that the NIC need not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,6 +24,9 @@ pub struct NicConfig {
     pub wire: WireCapabilities,
     /// Secret key of the flow hash: unpredictable to peers.
     pub secret: [u8; 16],
+    /// What the clocks of SYN cookies count from; the first rule for a listener by default. With the same secret and the same epoch another NIC takes
+    /// the cookies that this one has given.
+    pub epoch: Option<Instant>,
     /// Connections that the NIC sets up, finishes or joins by itself.
     pub accel: AccelConfig,
     /// Connections that the NIC runs by itself.
@@ -42,6 +45,7 @@ impl NicConfig {
             mtu: 1500,
             wire: WireCapabilities::default(),
             secret,
+            epoch: None,
             accel: AccelConfig::default(),
             toe: ToeConfig::default(),
             resource_bytes: 8 << 20,

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::meta::Capabilities;
-use crate::{Fill, Port, Take};
+use crate::{Fill, Port, Share, Take};
 use pcapng::{Direction, Writer};
 
 /// A port whose frames are recorded. A failure to write ends the recording, not the traffic.
@@ -276,6 +276,14 @@ impl<P: Port, W: Write> Port for Capture<P, W> {
 
     fn cancel_sleep(&mut self) {
         self.port.cancel_sleep();
+    }
+
+    fn queue(&self) -> Option<BorrowedFd<'_>> {
+        self.port.queue()
+    }
+
+    fn share(&mut self, share: Share) -> io::Result<()> {
+        self.port.share(share)
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {

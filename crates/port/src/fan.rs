@@ -12,7 +12,7 @@ use wire::packet::Steering;
 
 use crate::exchange::{Exchange, ExchangeConfig};
 use crate::meta::Capabilities;
-use crate::{Fill, Port, Source, Take};
+use crate::{Fill, Port, Share, Source, Take};
 
 /// Bytes of the rings from a worker to all others: up to three cores, a whole batch of super-frames fits that is one other worker's and
 /// comes by the wrong queue. Pages cost nothing until a frame has been there.
@@ -114,5 +114,15 @@ impl<P: Port> Port for Member<P> {
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.queue.counters(visit);
         self.exchange.counters(visit);
+    }
+
+    fn queue(&self) -> Option<BorrowedFd<'_>> {
+        self.queue.queue()
+    }
+
+    fn share(&mut self, share: Share) -> io::Result<()> {
+        self.queue.share(share)?;
+        self.either = either(&self.queue, &self.exchange)?;
+        Ok(())
     }
 }

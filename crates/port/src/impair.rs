@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use crate::meta::Capabilities;
-use crate::{Fill, Port, Take};
+use crate::{Fill, Port, Share, Take};
 use line::Line;
 
 /// A port with impairments.
@@ -182,6 +182,14 @@ impl<P: Port> Port for Impair<P> {
 
     fn cancel_sleep(&mut self) {
         self.port.cancel_sleep();
+    }
+
+    fn queue(&self) -> Option<BorrowedFd<'_>> {
+        self.port.queue()
+    }
+
+    fn share(&mut self, share: Share) -> io::Result<()> {
+        self.port.share(share)
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {

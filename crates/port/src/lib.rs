@@ -22,6 +22,7 @@ mod meta;
 mod offload;
 pub mod packet;
 mod parts;
+mod share;
 pub mod tap;
 mod vnet;
 pub mod xdp;
@@ -30,6 +31,7 @@ pub use counters::explanations;
 pub use interface::{LinkState, link_state};
 pub use meta::{Capabilities, Meta};
 pub use parts::{Parts, Source};
+pub use share::{Passing, Share};
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -97,6 +99,20 @@ pub trait Port {
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         let _ = visit;
     }
+
+    /// The open queue of the device, for another process to share it with this one; `None` if there is no such thing.
+    fn queue(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Says which frames to receive from now on, of a queue that another process has too. [`fd`](Self::fd) may be another one afterwards.
+    ///
+    /// # Errors
+    /// `Unsupported` of a port without a [`queue`](Self::queue); what the system gives.
+    fn share(&mut self, share: Share) -> io::Result<()> {
+        let _ = share;
+        Err(share::unshared())
+    }
 }
 
 impl<P: Port + ?Sized> Port for Box<P> {
@@ -134,5 +150,13 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         (**self).counters(visit);
+    }
+
+    fn queue(&self) -> Option<BorrowedFd<'_>> {
+        (**self).queue()
+    }
+
+    fn share(&mut self, share: Share) -> io::Result<()> {
+        (**self).share(share)
     }
 }

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::meta::{Capabilities, LINK_HEADER_LEN, MAX_SUPER_FRAME, Meta};
 use crate::parts::Whole;
-use crate::{Fill, Port, Source, Take, vnet};
+use crate::{Fill, Port, Share, Source, Take, vnet};
 
 /// How a TAP device is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,7 @@ pub struct Tap {
     outgoing: Box<[u8]>,
     /// Bytes of `outgoing` that the kernel had no memory for.
     unsent: Option<Unsent>,
+    share: Share,
     counters: vnet::Counters,
 }
 
@@ -88,6 +89,23 @@ impl Tap {
 
     fn open_queue(name: &str, config: TapConfig, queues: Queues) -> Result<Tap, OpenError> {
         let (fd, name) = device::open(name, queues)?;
+        Tap::set_up_queue(fd, name, config)
+    }
+
+    /// A queue that another process has opened and shares with this one, which receives nothing of it yet ([`Port::share`]).
+    ///
+    /// # Errors
+    /// It is no queue of a TAP device, or the device is gone.
+    pub fn adopt(queue: OwnedFd, config: TapConfig) -> Result<Tap, OpenError> {
+        let name = device::name(&queue)?;
+        let tap = Tap::set_up_queue(queue, name, config)?;
+        Ok(Tap {
+            share: Share::Nothing,
+            ..tap
+        })
+    }
+
+    fn set_up_queue(fd: OwnedFd, name: String, config: TapConfig) -> Result<Tap, OpenError> {
         device::set_header_len(&fd, vnet::HEADER_LEN, &name)?;
         device::set_offload(&fd, config.checksum || config.tso, config.tso, &name)?;
         let mtu = crate::interface::mtu(&name)
@@ -110,6 +128,7 @@ impl Tap {
             incoming: vec![0; vnet::HEADER_LEN + MAX_RECEIVED].into(),
             outgoing: vec![0; vnet::HEADER_LEN + max_frame].into(),
             unsent: None,
+            share: Share::Whole,
             counters: vnet::Counters::default(),
         })
     }
@@ -321,17 +340,34 @@ impl Port for Tap {
     fn receive(&mut self, _now: Instant, take: &mut Take<'_>) -> io::Result<usize> {
         let mut received = 0;
         while received < BATCH {
+            let source = match &self.share {
+                Share::Whole | Share::Divided(_) => &self.fd,
+                Share::Passed(socket) => socket,
+                Share::Nothing => break,
+            };
             let len =
-                match retry_if_interrupted(|| rustix::io::read(&self.fd, &mut self.incoming[..])) {
+                match retry_if_interrupted(|| rustix::io::read(source, &mut self.incoming[..])) {
+                    // The process that has passed frames on is gone, and says so by another way too.
+                    Ok(0) if matches!(self.share, Share::Passed(_)) => {
+                        self.share = Share::Nothing;
+                        break;
+                    }
                     Ok(len) => len,
                     Err(Errno::AGAIN) => break,
+                    Err(Errno::CONNRESET) if matches!(self.share, Share::Passed(_)) => break,
                     Err(error) => return Err(self.gone(error)),
                 };
             received += 1;
-            let Some((meta, frame)) = vnet::decode(&self.incoming[..len]) else {
+            let raw = &self.incoming[..len];
+            let Some((meta, frame)) = vnet::decode(raw) else {
                 self.counters.rx_errors += 1;
                 continue;
             };
+            if let Share::Divided(passing) = &self.share
+                && passing.takes(frame, raw)
+            {
+                continue;
+            }
             self.counters.received(frame, meta);
             take(frame, meta);
         }
@@ -343,11 +379,24 @@ impl Port for Tap {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.fd.as_fd())
+        match &self.share {
+            Share::Whole | Share::Divided(_) => Some(self.fd.as_fd()),
+            Share::Passed(socket) => Some(socket.as_fd()),
+            Share::Nothing => None,
+        }
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.counters.visit(visit);
+    }
+
+    fn queue(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+
+    fn share(&mut self, share: Share) -> io::Result<()> {
+        self.share = share;
+        Ok(())
     }
 }
 

@@ -174,6 +174,29 @@ impl TimeWait {
         self.flows.contains_key(flow)
     }
 
+    /// All flows that rest, from us to the peer, whoever answers for them.
+    pub fn flows(&self) -> impl Iterator<Item = FlowKey> + '_ {
+        self.flows.keys().copied()
+    }
+
+    /// The flows that the table answers for, with entries as of now: for the table of a process that takes this one's place.
+    pub fn entries(&self, now: Instant) -> impl Iterator<Item = (FlowKey, TimeWaitEntry)> + '_ {
+        let now = Time::at(self.epoch, now);
+        self.flows.iter().filter_map(move |(flow, resting)| {
+            let Keeper::Us(entry) = resting.keeper else {
+                return None;
+            };
+            let rested = Duration::from_nanos(now.since(resting.since)).as_millis() as u32;
+            let timestamps = entry.timestamps;
+            let timestamps = timestamps.map(|(recent, val)| (recent, val.wrapping_add(rested)));
+            let entry = TimeWaitEntry {
+                timestamps,
+                ..entry
+            };
+            (resting.until > now).then_some((*flow, entry))
+        })
+    }
+
     /// Frees a flow, from us to the peer, since the peer has completed another handshake on it.
     pub fn remove(&mut self, flow: &FlowKey) {
         self.flows.remove(flow);

@@ -8,7 +8,7 @@ pub use emit::{
     IpFields, MAX_TCP_HEADERS_LEN, emit_checked_tcp_headers, emit_ip_headers, emit_tcp_headers,
 };
 pub use prediction::Prediction;
-pub use steering::{Destination, Steering};
+pub use steering::{Destination, Steering, Subject, subject};
 
 use core::net::IpAddr;
 

@@ -5,6 +5,7 @@ mod accel;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
+use std::time::Instant;
 
 use wire::FlowKey;
 use wire::packet::Steering;
@@ -127,6 +128,9 @@ pub struct StackConfig {
     pub max_neighbours: usize,
     /// Seeds every keyed hash, the ISNs and the SYN cookies. Draw it at random; a simulation fixes it.
     pub secret: [u8; 16],
+    /// What the clocks of ISNs and SYN cookies count from; the stack's beginning by default. With the same secret and the same epoch the
+    /// stack of a process that takes another's place takes the cookies that the other has given.
+    pub epoch: Option<Instant>,
     /// What the NIC is asked to do for whole connections (AccelTCP); nothing by default.
     pub accel: Accel,
     /// Which connections are handed off to the NIC (Connection handoff policies); none by default.
@@ -157,6 +161,7 @@ impl Default for StackConfig {
             max_orphans: 16_384,
             max_neighbours: 1024,
             secret: [0; 16],
+            epoch: None,
             accel: Accel::NONE,
             handoff: Handoff::default(),
             accel_handshakes: 1 << 16,

@@ -35,6 +35,8 @@ pub struct Builder {
     /// The function's address, quotas and ring sizes. The address is made from the stack's, so that neighbours that remember
     /// it find a program that was started again; a NIC in another process gives it one instead.
     pub function: FunctionConfig,
+    /// Spreads flows over the [queues](Self::on_queues) of a wire; no peer may know it.
+    pub steering_secret: [u8; 16],
     /// Which threads there are, and when they sleep.
     pub runtime: RuntimeConfig,
 }
@@ -78,6 +80,7 @@ impl Builder {
             },
             nic: NicConfig::new(secret()?),
             function,
+            steering_secret: secret()?,
             runtime: RuntimeConfig::default(),
         })
     }
@@ -130,7 +133,7 @@ impl Builder {
     /// are those of each.
     ///
     /// # Errors
-    /// As [`on_port`](Self::on_port), and [`BuildError::NoRandomBytes`].
+    /// As [`on_port`](Self::on_port).
     ///
     /// # Panics
     /// Without a queue.
@@ -140,7 +143,7 @@ impl Builder {
     ) -> Result<Vec<Runtime>, BuildError> {
         assert!(!queues.is_empty(), "a stack needs a queue");
         let workers = u16::try_from(queues.len()).expect("a device has fewer queues");
-        let steering = Steering::new(&secret()?, workers);
+        let steering = Steering::new(&self.steering_secret, workers);
         let ports = port::fan::fan(steering, queues)?;
         let runtimes = ports.into_iter().enumerate().map(|(worker, port)| {
             let mut builder = self.clone();

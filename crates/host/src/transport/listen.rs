@@ -48,7 +48,7 @@ impl Transport {
         let id = self.listeners.insert(Listening {
             address,
             tcp: tcp::Listener::new(
-                self.last_poll,
+                self.config.epoch.unwrap_or(self.last_poll),
                 config,
                 derive(&self.config.secret, 3),
                 self.isn.clone(),

@@ -99,7 +99,7 @@ impl Transport {
             time_wait: TimeWait::new(now, TIME_WAIT_CAPACITY, time_wait, derive(secret, 1)),
             schedule: Schedule::default(),
             shortage: Shortage::default(),
-            isn: Generator::new(now, derive(secret, 2)),
+            isn: Generator::new(config.epoch.unwrap_or(now), derive(secret, 2)),
             ahead: Ahead::new(derive(secret, 4)),
             port_offset: u32::from_le_bytes([secret[3], secret[7], secret[11], secret[15]]),
             events: VecDeque::new(),

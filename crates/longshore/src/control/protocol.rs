@@ -7,6 +7,7 @@ use host::{Holder, OffloadState, SocketInfo};
 use serde::{Deserialize, Serialize};
 
 use super::fault::FaultKind;
+use crate::succession::{Claim, Estate};
 
 /// A question, one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +40,8 @@ pub enum Request {
         /// How.
         fault: FaultKind,
     },
+    /// The process that asks is to take the place of this one.
+    TakeOver(Claim),
     /// The connection is to be an attachment of a library's (`attachment::ATTACH_LINE`). Anybody may ask for that.
     Attach,
 }
@@ -62,6 +65,8 @@ pub enum Answer {
     },
     /// To [`Request::Drain`] and [`Request::Fault`]: it is done.
     Done,
+    /// To [`Request::TakeOver`]: what that process must have. Descriptors come with it, and what is said next is `succession`'s.
+    Estate(Box<Estate>),
     /// To a line that is no request, or one that can't be granted.
     Error(String),
 }

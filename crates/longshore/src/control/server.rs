@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,6 +12,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::conversation::{Conversation, IDLE, line};
 use super::protocol::{Answer, Request};
+use crate::succession::Claim;
 
 /// The socket could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,10 @@ pub struct Server {
     /// Readable when there is something to do: somebody connects, asks, or has room for more of an answer.
     waiting: OwnedFd,
     clients: Vec<Client>,
+    /// Another process has the socket, and answers.
+    is_left: bool,
+    /// Who wants this process's place.
+    claimant: Option<(Claim, UnixStream)>,
 }
 
 #[derive(Debug)]
@@ -60,6 +65,8 @@ struct Client {
     conversation: Conversation,
     /// What is still to be written.
     output: Vec<u8>,
+    /// It wants this process's place; what it says from here on is no request.
+    claim: Option<Claim>,
     /// When it has asked or read something last.
     active: Instant,
 }
@@ -71,16 +78,73 @@ impl Server {
     /// See [`ControlError`].
     pub fn bind(path: &Path) -> Result<Server, ControlError> {
         let listening = bind(path, 0o600)?;
-        let refused =
-            |error: rustix::io::Errno| ControlError::Bind(path.to_path_buf(), error.into());
-        let waiting = epoll::create(CreateFlags::CLOEXEC).map_err(refused)?;
-        let data = EventData::new_u64(0);
-        epoll::add(&waiting, &listening, data, EventFlags::IN).map_err(refused)?;
+        let refused = |error| ControlError::Bind(path.to_path_buf(), error);
+        let mut server = Server::on(listening).map_err(refused)?;
+        server.look_at_socket().map_err(refused)?;
+        Ok(server)
+    }
+
+    /// Has the socket that another process listens at and answers, until [`come_back`](Self::come_back).
+    ///
+    /// # Errors
+    /// It is no such socket; what the system gives.
+    pub fn adopt(listener: UnixListener) -> io::Result<Server> {
+        let server = Server::on(Listening::adopt(listener)?)?;
+        Ok(Server {
+            is_left: true,
+            ..server
+        })
+    }
+
+    fn on(listening: Listening) -> io::Result<Server> {
         Ok(Server {
             listening,
-            waiting,
+            waiting: epoll::create(CreateFlags::CLOEXEC)?,
             clients: Vec::new(),
+            is_left: false,
+            claimant: None,
         })
+    }
+
+    fn look_at_socket(&mut self) -> io::Result<()> {
+        let data = EventData::new_u64(0);
+        Ok(epoll::add(
+            &self.waiting,
+            &self.listening,
+            data,
+            EventFlags::IN,
+        )?)
+    }
+
+    /// Leaves the socket to another process that has it too: clients that come are its.
+    pub fn leave(&mut self) {
+        if !std::mem::replace(&mut self.is_left, true) {
+            let _ = epoll::delete(&self.waiting, &self.listening);
+        }
+    }
+
+    /// Answers clients that come from here on, who see this process as the listener.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn come_back(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_left) {
+            self.listening.listen_again()?;
+            self.look_at_socket()?;
+        }
+        Ok(())
+    }
+
+    /// Who wants this process's place, if anybody has asked for it: what it says of itself, and the connection to it.
+    pub fn claimant(&mut self) -> Option<(Claim, UnixStream)> {
+        self.claimant.take()
+    }
+
+    /// Ends it. The path goes away, unless it is another process's.
+    pub fn close(self) {
+        if self.is_left {
+            self.listening.leave();
+        }
     }
 
     /// Where its path is.
@@ -100,9 +164,11 @@ impl Server {
             listening,
             waiting,
             clients,
+            is_left,
+            claimant,
         } = self;
         clients.retain(|client| now.duration_since(client.active) < IDLE);
-        while let Ok(stream) = listening.accept() {
+        while !*is_left && let Ok(stream) = listening.accept() {
             if clients.len() < MOST_CLIENTS
                 && stream.set_nonblocking(true).is_ok()
                 && epoll::add(&*waiting, &stream, EventData::new_u64(0), EventFlags::IN).is_ok()
@@ -111,11 +177,29 @@ impl Server {
                     conversation: Conversation::new(peer::check(&stream).is_ok()),
                     stream,
                     output: Vec::new(),
+                    claim: None,
                     active: now,
                 });
             }
         }
-        clients.retain_mut(|client| client.poll(now, waiting, &mut answer).is_ok());
+        let polled = clients.extract_if(.., |client| {
+            client.poll(now, waiting, &mut answer).is_err() || client.claim.is_some()
+        });
+        for client in polled {
+            let Client { claim, stream, .. } = client;
+            // A connection that has ended is closed; one of several that ask at a time is heard.
+            if let Some(claim) = claim {
+                let _ = epoll::delete(&*waiting, &stream);
+                *claimant = Some((claim, stream));
+            }
+        }
+    }
+}
+
+impl AsFd for Server {
+    /// The listening socket.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listening.as_fd()
     }
 }
 
@@ -135,6 +219,10 @@ impl Client {
         let mut is_open = true;
         while self.output.is_empty() {
             if let Some(request) = self.conversation.next_request() {
+                if let Ok(Request::TakeOver(claim)) = request {
+                    self.claim = Some(claim);
+                    return Ok(());
+                }
                 let answer = request.map_or_else(|refused| refused, &mut *answer);
                 self.output = line(&answer)?;
                 self.write(now)?;

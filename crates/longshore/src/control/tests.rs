@@ -25,7 +25,7 @@ fn served(
             Request::Stat => Answer::Stat(groups()),
             Request::Sockets => Answer::Sockets(Vec::new()),
             Request::Restore { .. } => Answer::Restored(0),
-            Request::Drain { .. } | Request::Fault { .. } => Answer::Done,
+            Request::Drain { .. } | Request::Fault { .. } | Request::TakeOver(_) => Answer::Done,
             Request::Reload => Answer::Reloaded {
                 restart: vec!["--port".to_owned()],
             },

@@ -180,6 +180,18 @@ impl Connection {
         self.deadline = (self.phase != Phase::Closed).then(|| now + patience);
     }
 
+    /// From here on waits less for a request: what has begun of one goes on.
+    pub fn limit_idle_time(&mut self, now: Instant, idle_time: Duration) {
+        self.limits.idle_time = idle_time;
+        if let Phase::Reading(Reading {
+            has_begun: false, ..
+        }) = self.phase
+        {
+            let limit = now + idle_time;
+            self.deadline = Some(self.deadline.map_or(limit, |deadline| deadline.min(limit)));
+        }
+    }
+
     /// Whether there will be no more requests.
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed

@@ -43,8 +43,9 @@ pub use checker::Checks;
 pub use options::Options;
 
 use crate::access_log::AccessLog;
-use crate::attach::{Attached, attach, attach_several};
+use crate::attach::{Attached, attach_shards};
 use crate::control::{Answer, Request, Server as ControlServer, ask};
+use crate::cores::Cores;
 use crate::read_again::directories;
 use crate::sandbox::Files;
 use crate::service::Service;
@@ -102,10 +103,8 @@ fn balance(run: &Run) -> Result<()> {
         .map(ControlServer::bind)
         .transpose()?;
     let access_log = AccessLog::open(&run.access_log)?;
-    let all = match run.cores {
-        None => vec![attach(&run.wire, &run.connections)?],
-        Some(_) => attach_several(&run.wire, &run.connections, cores.count())?,
-    };
+    let count = run.cores.as_ref().map(Cores::count);
+    let all = attach_shards(&run.wire, &run.connections, count, None)?;
     announce(&config, &all[0]);
     let tls = certificates.as_ref();
     let tls = tls.map(|certificates| Tls::new(certificates, all[0].key_log.clone()));

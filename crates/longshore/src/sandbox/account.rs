@@ -16,6 +16,15 @@ pub struct Account {
 }
 
 impl Account {
+    /// The number of the user that the server becomes, if it becomes another one.
+    ///
+    /// # Errors
+    /// There is no such user.
+    pub fn uid(&self) -> Result<Option<u32>> {
+        let identity = self.user.as_deref().map(Identity::of_account);
+        Ok(identity.transpose()?.map(|identity| identity.uid))
+    }
+
     /// Gives up what the server does not need from here on; see [`enter_with_files`].
     ///
     /// # Errors

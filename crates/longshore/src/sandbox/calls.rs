@@ -156,13 +156,14 @@ const WORKER: &[i64] = &[
 /// The control process keeps no state.
 const CONTROL: &[i64] = &[SYS_connect];
 
-/// Files below a directory, a store that is open already, and rings of a NIC that was started again.
+/// Files below a directory, a store that is open already, rings of a NIC that was started again, and a control socket that comes from another process.
 const SERVER: &[i64] = &[
     SYS_connect,
     SYS_fallocate,
     SYS_ftruncate,
     SYS_getdents64,
     SYS_io_uring_enter,
+    SYS_listen,
     SYS_memfd_create,
     SYS_newfstatat,
     SYS_openat2,

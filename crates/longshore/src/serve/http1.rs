@@ -1,6 +1,6 @@
 //! A client that speaks HTTP/1.1: one response after the other.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use host::{SocketError, Stack};
 
@@ -55,12 +55,15 @@ impl Http1 {
                 self.began = Some(Began::new(now));
             }
             match action {
-                Some(Action::Serve(request)) => self.begin(respond(&request, client, shared)),
+                Some(Action::Serve(mut request)) => {
+                    request.keep_alive &= !shared.drains;
+                    self.begin(respond(&request, client, shared));
+                }
                 Some(Action::Refuse {
                     status,
                     close,
                     head,
-                }) => self.begin(refuse(status, !close, head, shared)),
+                }) => self.begin(refuse(status, !close && !shared.drains, head, shared)),
                 Some(Action::Close) => return None,
                 None => match client.read(now, shared, self.http.room()) {
                     Ok(Some(0)) => self.http.handle_end(),
@@ -85,6 +88,11 @@ impl Http1 {
             true => self.drive(now, client, shared),
             false => Some(Fate::Waits),
         }
+    }
+
+    /// The server takes no new clients: the next response is the last, and a client that asks for nothing is waited for no longer than `idle_time`.
+    pub(super) fn drain(&mut self, now: Instant, idle_time: Duration) {
+        self.http.limit_idle_time(now, idle_time);
     }
 
     fn begin(&mut self, Answer { response, source }: Answer) {

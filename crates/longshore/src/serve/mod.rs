@@ -7,6 +7,7 @@ mod http1;
 mod http2;
 mod options;
 mod outgoing;
+mod place;
 mod respond;
 mod secrets;
 mod server;
@@ -17,7 +18,7 @@ mod tests;
 pub use counters::ServeCounters;
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -25,19 +26,21 @@ use anyhow::{Context, Result, anyhow, bail};
 use host::TlsRole;
 
 use crate::access_log::AccessLog;
-use crate::attach::{Attached, Wire, attach, attach_several};
+use crate::attach::{Attached, Wire, attach_shards};
 use crate::background::announce as announce_line;
 use crate::cli::Command;
 use crate::config;
 use crate::control::{self, Answer, Request, one_of};
+use crate::cores::Cores;
 use crate::matching::{Matcher, Rule};
 use crate::min_rate::MinRate;
 use crate::read_again::{directories, expect_regular};
 use crate::sandbox::Files;
-use crate::service::{Application, Service};
+use crate::service::{Application, Place, Service};
 use crate::shards::{Shard, Threads};
 use crate::signals::Signals;
 use crate::store::Store;
+use crate::succession::{All, Claimant, Succession, Taking};
 
 pub use options::{EXAMPLES, Options};
 
@@ -67,18 +70,15 @@ pub fn run(options: &Options) -> Result<()> {
     let rule = file
         .map(|file| Rule::read(file, options.match_action))
         .transpose()?;
-    let mut control = options
-        .control
-        .as_deref()
-        .map(control::Server::bind)
-        .transpose()?;
-    let access_log = AccessLog::open(&options.access_log)?;
     let cores = options.cores.clone().unwrap_or_default();
     cores.check()?;
-    let all = match options.cores {
-        None => vec![attach(&options.wire, &options.connections)?],
-        Some(_) => attach_several(&options.wire, &options.connections, cores.count())?,
-    };
+    let claim = place::claim(options, &cores);
+    let (mut taking, mut control) = place::take_or_bind(options, &claim)?;
+    let access_log = AccessLog::open(&options.access_log)?;
+    let count = options.cores.as_ref().map(Cores::count);
+    readiness.set_watchdog(taking.as_ref().and_then(Taking::watchdog));
+    let inheritance = taking.as_mut().map(Taking::inheritance);
+    let all = attach_shards(&options.wire, &options.connections, count, inheritance)?;
     let parts = Parts {
         options,
         tls: secrets.role(options, all[0].key_log.clone())?,
@@ -86,12 +86,8 @@ pub fn run(options: &Options) -> Result<()> {
         access_log: access_log.as_ref(),
         port: options.port.unwrap_or(if options.plain { 80 } else { 443 }),
     };
-    let mut shards = Vec::new();
-    for mut attached in all {
-        let server = parts.server(store.try_clone()?, &mut attached)?;
-        shards.push((Sweeping::new(server), attached));
-    }
-    let (server, mut attached) = shards.remove(0);
+    let mut shards = parts.shards(&store, all)?;
+    let (mut server, mut attached) = shards.remove(0);
     announce(options, &attached, parts.port);
     let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();
     options.account.enter(Files {
@@ -100,8 +96,18 @@ pub fn run(options: &Options) -> Result<()> {
         remove: control.as_ref().map(control::Server::directory),
     })?;
     // What was given up just now, they lack too.
-    let others = Threads::start("serve", shards, &cores, &attached.runtime.doorbell())?;
+    let mut others = Threads::start("serve", shards, &cores, &attached.runtime.doorbell())?;
     cores.pin(0)?;
+    let all = &mut All {
+        own: &mut server,
+        attached: &mut attached,
+        others: &mut others,
+    };
+    let predecessor = taking.map(|taking| taking.commit(all)).transpose()?;
+    if let Some(control) = &mut control {
+        control.come_back().context("the control socket")?;
+    }
+    let succession = Succession::new(claim, place::drain_time(options), predecessor);
     readiness.tell()?;
     let mut service = Service {
         signals: &signals,
@@ -111,12 +117,15 @@ pub fn run(options: &Options) -> Result<()> {
     let mut serving = Serving {
         server,
         others,
+        succession,
         secrets,
         config: options.config.path().cloned(),
     };
     service.run(&mut serving, &mut attached)?;
 
-    drop(control);
+    if let Some(control) = control {
+        control.close();
+    }
     serving.others.stop()?;
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
@@ -132,6 +141,15 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
+    /// A server on each stack.
+    fn shards(&self, store: &Store, all: Vec<Attached>) -> Result<Vec<(Sweeping, Attached)>> {
+        let shards = all.into_iter().map(|mut attached| {
+            let server = self.server(store.try_clone()?, &mut attached)?;
+            Ok((Sweeping::new(server), attached))
+        });
+        shards.collect()
+    }
+
     /// A server on a stack, which listens.
     fn server(&self, store: Store, attached: &mut Attached) -> Result<Server> {
         let options = self.options;
@@ -196,9 +214,24 @@ impl Shard for Sweeping {
 struct Serving {
     server: Sweeping,
     others: Threads<Sweeping>,
+    succession: Succession,
     secrets: Secrets,
     /// The file of its options.
     config: Option<PathBuf>,
+}
+
+impl Serving {
+    fn parts<'a>(
+        &'a mut self,
+        attached: &'a mut Attached,
+    ) -> (&'a mut Succession, All<'a, Sweeping>) {
+        let all = All {
+            own: &mut self.server,
+            attached,
+            others: &mut self.others,
+        };
+        (&mut self.succession, all)
+    }
 }
 
 impl Application for Serving {
@@ -208,7 +241,9 @@ impl Application for Serving {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.server.poll_timeout()
+        let succession = self.succession.poll_timeout(Instant::now());
+        let deadlines = [self.server.poll_timeout(), succession];
+        deadlines.into_iter().flatten().min()
     }
 
     fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
@@ -259,7 +294,27 @@ impl Application for Serving {
         Ok(changed)
     }
 
+    fn claimed(
+        &mut self,
+        now: Instant,
+        claimant: Claimant<'_>,
+        attached: &mut Attached,
+    ) -> Result<()> {
+        let (succession, mut all) = self.parts(attached);
+        succession.claimed(now, claimant, &mut all)
+    }
+
+    fn look_after_other(&mut self, now: Instant, attached: &mut Attached) -> Result<Place> {
+        let (succession, mut all) = self.parts(attached);
+        succession.poll(now, &mut all)
+    }
+
+    fn other(&self) -> Option<BorrowedFd<'_>> {
+        self.succession.fd()
+    }
+
     fn stop(&mut self, _now: Instant, attached: &mut Attached) {
+        self.succession.end();
         let leave = |server: &mut Sweeping, attached: &mut Attached| {
             let stack = attached.runtime.stack();
             server.server.leave(Instant::now(), stack);

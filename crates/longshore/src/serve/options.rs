@@ -40,6 +40,11 @@ Examples:
        --cert a.pem --key a.key --cert b.pem --key b.key
   sudo longshore reload /run/longshore.sock
 
+  # another version or other options, without an error for clients: the running process ends its
+  # connections, this one takes new ones
+  sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --root other --control /run/longshore.sock \
+       --background --take-over
+
   # on two cores: clients are spread over two stacks with a NIC each
   sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --cores 0,1
 
@@ -99,6 +104,12 @@ pub struct Options {
     /// Socket for `longshore stat`, `ss`, `restore`, `reload` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Take the place of the process that listens at --control: it ends its connections, this one serves. If none listens there, only serve
+    #[arg(long, requires = "control", conflicts_with_all = ["nic", "pcap"])]
+    pub take_over: bool,
+    /// When another process takes over, reset the connections that have not ended here after so long; 0 for no limit
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub drain: u32,
     /// The file of options that are not on the command line.
     #[command(flatten)]
     pub config: ConfigFile,

@@ -48,6 +48,8 @@ pub(super) struct Server {
     open: usize,
     /// Sessions that can do more without an event.
     ready: VecDeque<SocketId>,
+    /// Another process takes new clients.
+    drains: bool,
 }
 
 impl Server {
@@ -73,6 +75,7 @@ impl Server {
             sessions: Vec::new(),
             open: 0,
             ready: VecDeque::new(),
+            drains: false,
         }
     }
 
@@ -127,7 +130,7 @@ impl Server {
                         let _ = stack.set_nodelay(id, true);
                     }
                     self.with(id, |session| session.handle_secured(now, is_http2));
-                    self.drive(now, stack, id, Session::drive);
+                    self.drive_new(now, stack, id);
                 }
                 Event::Readable(id) => {
                     self.with(id, Session::handle_readable);
@@ -184,6 +187,19 @@ impl Server {
         self.fill_places(now, stack);
     }
 
+    /// Has clients end, each as soon as it can be told; or serves them on. Those that have been told stay told.
+    pub(super) fn drain(&mut self, now: Instant, stack: &mut Stack, drains: bool) {
+        self.drains = drains;
+        if drains {
+            self.drive_all(now, stack, Session::drain);
+        }
+    }
+
+    /// Resets the clients that are left.
+    pub(super) fn abort_all(&mut self, now: Instant, stack: &mut Stack) {
+        self.drive_all(now, stack, Session::abort);
+    }
+
     /// The server ends: clients that can be told are.
     pub(super) fn leave(&mut self, now: Instant, stack: &mut Stack) {
         self.drive_all(now, stack, Session::leave);
@@ -234,7 +250,7 @@ impl Server {
             let client = logged.map(|info| info.remote);
             self.sessions[index] = Some(Session::new(id, now, is_secured, client));
             self.open += 1;
-            self.drive(now, stack, id, Session::drive);
+            self.drive_new(now, stack, id);
         }
     }
 
@@ -272,6 +288,7 @@ impl Server {
             store: &self.store,
             files: &mut self.files,
             rules: &self.rules,
+            drains: self.drains,
             sheds: self.admission.sheds(now),
             counters: &mut self.counters,
             access_log: self.access_log.as_mut(),
@@ -286,6 +303,15 @@ impl Server {
                 self.remove(now, stack, id);
             }
         }
+    }
+
+    /// The first time in a phase.
+    fn drive_new(&mut self, now: Instant, stack: &mut Stack, id: SocketId) {
+        let action = match self.drains {
+            true => Session::drain,
+            false => Session::drive,
+        };
+        self.drive(now, stack, id, action);
     }
 
     fn drive_all(

@@ -17,6 +17,9 @@ use crate::store::Store;
 
 /// For the client to close after our last response.
 const LINGER_TIME: Duration = Duration::from_secs(5);
+/// For a client of a server that another process takes the place of to send a request: the response tells it to come back by another connection. To
+/// close the connection may cross a request on its way, which the client then has to send again (RFC 9112 §9.5).
+const DRAIN_TIME: Duration = Duration::from_secs(5);
 /// Most bytes that are read at a time, from a client or from a file that is not mapped.
 pub(super) const READ_BYTES: usize = 64 * 1024;
 /// Most bytes that one session queues before others have their turn.
@@ -28,6 +31,8 @@ pub(super) struct Shared<'a> {
     pub(super) store: &'a Store,
     pub(super) files: &'a mut Files,
     pub(super) rules: &'a Rules,
+    /// Another process takes new clients: these are to come to their end.
+    pub(super) drains: bool,
     /// New requests are refused for want of memory, but for those of clients that have taken a response.
     pub(super) sheds: bool,
     pub(super) counters: &'a mut ServeCounters,
@@ -142,6 +147,21 @@ impl Session {
         }
         shared.counters.client_timeouts += 1;
         late
+    }
+
+    /// The server takes no new clients: has this one end as soon as it can be told.
+    pub(super) fn drain(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
+        match &mut self.phase {
+            Phase::Http1(http) => http.drain(now, DRAIN_TIME),
+            Phase::Http2(http) => http.drain(DRAIN_TIME),
+            Phase::Securing { .. } | Phase::Lingering { .. } => {}
+        }
+        self.drive(now, shared)
+    }
+
+    /// The server is to end at once.
+    pub(super) fn abort(&mut self, _now: Instant, _shared: &mut Shared<'_>) -> Fate {
+        Fate::Abort
     }
 
     /// The server ends: tells a client that can be told.

@@ -77,8 +77,8 @@ impl Setup {
         install: &InstallListener,
     ) -> Result<(), ErrorCode> {
         self.listeners.install(env.function.id, install)?;
-        let (now, secret) = (env.now, &env.nic.secret);
-        self.oven.get_or_insert_with(|| Oven::new(now, secret));
+        let (epoch, secret) = (env.nic.epoch.unwrap_or(env.now), &env.nic.secret);
+        self.oven.get_or_insert_with(|| Oven::new(epoch, secret));
         env.function.counters.accel_listeners += 1;
         Ok(())
     }

@@ -116,6 +116,15 @@ pub(super) fn open(name: &str, queues: Queues) -> Result<(OwnedFd, String), Open
     Ok((fd, request.name()))
 }
 
+/// The name of the device that a queue is of, which has to be one with the header of virtio-net.
+pub(super) fn name(queue: &OwnedFd) -> Result<String, OpenError> {
+    let mut request = Request::blank();
+    // SAFETY: TUNGETIFF writes an `ifreq`, which `request` is.
+    unsafe { ioctl(queue, TUNGETIFF, &raw mut request.0) }
+        .map_err(|error| io_error("take over a queue of", "", error))?;
+    Ok(request.name())
+}
+
 /// Sets the length of the virtio-net header.
 pub(super) fn set_header_len(fd: &OwnedFd, len: usize, name: &str) -> Result<(), OpenError> {
     let mut len = len as c_int;
@@ -207,6 +216,7 @@ const DRIVER: &str = "/dev/net/tun";
 const TUNSETIFF: c_uint = 0x4004_54ca;
 const TUNSETPERSIST: c_uint = 0x4004_54cb;
 const TUNSETOWNER: c_uint = 0x4004_54cc;
+const TUNGETIFF: c_uint = 0x8004_54d2;
 const TUNSETOFFLOAD: c_uint = 0x4004_54d0;
 const TUNSETVNETHDRSZ: c_uint = 0x4004_54d8;
 const TUN_F_CSUM: c_uint = 0x01;

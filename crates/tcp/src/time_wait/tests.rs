@@ -42,3 +42,37 @@ fn a_table_takes_bounded_memory_however_often_flows_are_renewed() {
     table.handle_timeout(now + Duration::from_secs(61));
     assert!(table.is_empty() && table.order.is_empty());
 }
+
+/// As a process does that takes another one's place.
+#[test]
+fn entries_of_one_table_answer_in_another_as_they_would_have_in_the_first() {
+    let start = Instant::now();
+    let mut first = TimeWait::new(start, 100, Duration::from_secs(60), [1; 16]);
+    let stamped = TimeWaitEntry {
+        timestamps: Some((7, 1000)),
+        ..entry()
+    };
+    first.insert(start, flow(1), stamped);
+    first.insert(start + Duration::from_secs(50), flow(2), entry());
+    first.withhold(start, flow(3), false);
+    assert_eq!(first.flows().count(), 3);
+
+    let now = start + Duration::from_secs(30);
+    let mut second = TimeWait::new(now, 100, Duration::from_secs(60), [2; 16]);
+    for (flow, entry) in first.entries(now) {
+        second.insert(now, flow, entry);
+    }
+    assert_eq!(second.len(), 2, "the NIC answers for the third");
+    let later = now + Duration::from_secs(5);
+    let fin = Header {
+        seq: SeqNum(999),
+        flags: Flags::FIN | Flags::ACK,
+        ..Header::default()
+    };
+    let of_peer = flow(1).reversed();
+    let answers = [&mut first, &mut second].map(|it| it.handle_segment(later, &of_peer, &fin, 0));
+    assert!(matches!(answers[0], Verdict::Reply(_)));
+    assert_eq!(answers[0], answers[1]);
+    let over = first.entries(start + Duration::from_secs(200)).count();
+    assert_eq!(over, 0);
+}

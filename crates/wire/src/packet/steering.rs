@@ -148,32 +148,53 @@ impl Steering {
     }
 
     fn destination_of_any(&self, frame: &[u8]) -> Destination {
-        match locate(frame) {
-            Ok(Located::Ip(layer)) => self.of_packet(frame, &layer),
-            Ok(Located::Arp { .. }) => Destination::All,
-            Ok(Located::Other(_)) | Err(_) => Destination::Any,
+        match subject(frame) {
+            Subject::Flow(flow) => Destination::Worker(self.worker(&flow)),
+            Subject::Neighbours => Destination::All,
+            Subject::Other => Destination::Any,
         }
     }
+}
 
-    fn of_packet(&self, frame: &[u8], layer: &Layer) -> Destination {
-        let upper = layer.upper(frame);
-        let message = match layer.is_fragment {
-            true => Message::Other,
-            false => Message::of(layer.protocol, upper),
-        };
-        let quoted = match message {
-            // RFC 4861 §6.1, §7.1: what a router has forwarded is dropped.
-            Message::Discovery if layer.hop_limit == 255 => return Destination::All,
-            Message::Discovery => return Destination::Any,
-            Message::Error => quoted(&upper[icmp::HEADER_LEN..]).ok(),
-            Message::Other => None,
-        };
-        let flow = quoted.unwrap_or_else(|| {
-            let addresses = layer.addresses(frame);
-            flow(addresses, layer.protocol, layer.is_fragment, upper)
-        });
-        Destination::Worker(self.worker(&flow))
+/// What a frame is about, as far as that decides whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A flow: the packet's own, or that of the packet that an ICMP error quotes, which goes the other way. Ports are 0 where a packet
+    /// has none, or where not all of its fragments have them.
+    Flow(FlowKey),
+    /// Who has an address on this link.
+    Neighbours,
+    /// No worker has a use for it.
+    Other,
+}
+
+/// What a frame is about. No checksum is looked at.
+#[must_use]
+pub fn subject(frame: &[u8]) -> Subject {
+    match locate(frame) {
+        Ok(Located::Ip(layer)) => subject_of_packet(frame, &layer),
+        Ok(Located::Arp { .. }) => Subject::Neighbours,
+        Ok(Located::Other(_)) | Err(_) => Subject::Other,
     }
+}
+
+fn subject_of_packet(frame: &[u8], layer: &Layer) -> Subject {
+    let upper = layer.upper(frame);
+    let message = match layer.is_fragment {
+        true => Message::Other,
+        false => Message::of(layer.protocol, upper),
+    };
+    let quoted = match message {
+        // RFC 4861 §6.1, §7.1: what a router has forwarded is dropped.
+        Message::Discovery if layer.hop_limit == 255 => return Subject::Neighbours,
+        Message::Discovery => return Subject::Other,
+        Message::Error => quoted(&upper[icmp::HEADER_LEN..]).ok(),
+        Message::Other => None,
+    };
+    Subject::Flow(quoted.unwrap_or_else(|| {
+        let addresses = layer.addresses(frame);
+        flow(addresses, layer.protocol, layer.is_fragment, upper)
+    }))
 }
 
 impl fmt::Debug for Steering {

@@ -10,5 +10,6 @@ mod patterns;
 mod pdus;
 mod read;
 mod run;
+mod succession;
 mod tls;
 mod write;

@@ -65,6 +65,10 @@ fn answer(request: &Request, caller: &Caller) -> Result<Answer> {
                 why => Answer::Error(why.unwrap_or_default()),
             }
         }
+        Request::TakeOver(_) => {
+            let remedy = "another `longshore nic` takes over by its --state";
+            Answer::Error(remedy.to_owned())
+        }
         Request::Attach => Answer::Attached,
     })
 }

@@ -70,6 +70,17 @@ impl Framing {
         Poll::Ready(Incoming::Over(error))
     }
 
+    /// Lets requests under way come to their end, and tells the client to send no others (RFC 9113 §6.8). False while that is not known to be
+    /// a client of HTTP/2: it is to be called again then.
+    pub(super) fn drain(&mut self) -> bool {
+        match self {
+            Framing::Open(connection) => connection.graceful_shutdown(),
+            Framing::Handshake(_) => return false,
+            Framing::Closed => {}
+        }
+        true
+    }
+
     /// Ends it: tells the client with GOAWAY which of its requests were looked at.
     pub(super) fn end(&mut self, reason: Reason) {
         match self {

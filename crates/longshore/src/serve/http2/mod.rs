@@ -23,7 +23,7 @@ mod wakes;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use h2::Reason;
 use host::{SocketError, Stack};
@@ -46,6 +46,8 @@ const RECORD: usize = 16 * 1024;
 pub(super) struct Http2 {
     limits: Limits,
     framing: Framing,
+    /// The client is to be told to send no more requests.
+    drains: bool,
     end: End,
     arrivals: Arrivals,
     wakes: Arc<Wakes>,
@@ -75,6 +77,7 @@ impl Http2 {
         Http2 {
             framing: Framing::new(end.clone(), &limits),
             limits,
+            drains: false,
             end,
             arrivals: Arrivals::new(now),
             wakes: Arc::default(),
@@ -130,6 +133,7 @@ impl Http2 {
                 Err(fate) => return Some(fate),
             };
             turn = turn.saturating_sub(received.unwrap_or(0) as u64);
+            self.drains = self.drains && !self.framing.drain();
             self.poll(now, client, shared, &mut turn);
             self.feed();
             let pipe = &mut *self.end.pipe();
@@ -148,6 +152,12 @@ impl Http2 {
                 return Some(Fate::Waits);
             }
         }
+    }
+
+    /// Has requests under way come to their end, and no others be sent; waits for the end of a client that has none no longer than `idle_time`.
+    pub(super) fn drain(&mut self, idle_time: Duration) {
+        self.drains = true;
+        self.limits.idle_time = idle_time;
     }
 
     /// Ends the connection, with a word.

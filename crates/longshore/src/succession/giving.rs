@@ -1,0 +1,301 @@
+//! The predecessor's side.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use attachment::peer;
+use port::Share;
+use rustix::process::Pid;
+
+use super::line::Line;
+use super::words::{Resting, Word, ends};
+use super::{All, Drains, Estate, PATIENCE, PREPARATION};
+use crate::attach::Attached;
+use crate::control::Answer;
+
+/// Longest time until what the NIC has received of a queue that is read no more has come to its stack.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// A process that takes this one's place.
+#[derive(Debug)]
+pub struct Giving {
+    line: Line,
+    pid: Pid,
+    /// By which the other process passes frames on, for each worker.
+    sockets: Arc<Vec<OwnedFd>>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// It is getting ready, until then. This process serves.
+    Offered { until: Instant },
+    /// It serves. Connections that are left here are reset at this time, if there is one; if they have been, what is left even so is lost.
+    Draining {
+        limit: Option<Instant>,
+        were_reset: bool,
+    },
+    /// Nothing is left here but to end.
+    Over { until: Instant },
+}
+
+/// What has become of the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No change.
+    Unchanged,
+    /// The other process serves, this one has this many connections left.
+    Given(usize),
+    /// It has ended: this one serves as before.
+    Back,
+    /// This process is to end. The other one goes on, unless the service has ended as a whole.
+    End,
+}
+
+impl Giving {
+    /// Gives a process on a connection to the control socket what it needs to get ready.
+    ///
+    /// # Errors
+    /// It is gone, or in another PID namespace.
+    pub fn offer(
+        now: Instant,
+        stream: UnixStream,
+        estate: Estate,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<Giving> {
+        let pid = peer::pid(&stream)?.context("it is in another PID namespace")?;
+        let mut line = Line::new(stream)?;
+        line.say(&Answer::Estate(Box::new(estate)), descriptors)?;
+        Ok(Giving {
+            line,
+            pid,
+            sockets: Arc::default(),
+            phase: Phase::Offered {
+                until: now + PREPARATION,
+            },
+        })
+    }
+
+    /// The other process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Whether the other process serves.
+    pub fn is_given(&self) -> bool {
+        !matches!(self.phase, Phase::Offered { .. })
+    }
+
+    /// Does what is due. `drain` is how long connections may go on here once the other process serves.
+    ///
+    /// # Errors
+    /// The other process has not got ready; this one serves as before.
+    pub fn poll<S: Drains>(
+        &mut self,
+        now: Instant,
+        all: &mut All<'_, S>,
+        drain: Option<Duration>,
+    ) -> Result<Outcome> {
+        match self.phase {
+            Phase::Offered { until } => match self.line.try_hear()? {
+                Some(Word::Ready) => {
+                    let left = self.give(now, all)?;
+                    let limit = drain.map(|drain| now + drain);
+                    self.phase = Phase::Draining {
+                        limit,
+                        were_reset: false,
+                    };
+                    Ok(Outcome::Given(left))
+                }
+                Some(_) => anyhow::bail!("it said something else than that it is ready"),
+                None => {
+                    ensure!(
+                        now < until,
+                        "it was not ready within {} s",
+                        PREPARATION.as_secs()
+                    );
+                    Ok(Outcome::Unchanged)
+                }
+            },
+            Phase::Draining { limit, were_reset } => match self.line.try_hear() {
+                Ok(Some(Word::Ended)) => Ok(Outcome::End),
+                Ok(_) => self.drain(now, all, limit.filter(|limit| *limit <= now), were_reset),
+                Err(_) => take_back(now, all).map(|()| Outcome::Back),
+            },
+            Phase::Over { until } => {
+                let is_heard = self.line.try_hear::<Word>().is_err();
+                Ok(match is_heard || now >= until {
+                    true => Outcome::End,
+                    false => Outcome::Unchanged,
+                })
+            }
+        }
+    }
+
+    /// Leaves the queues to the other process, and tells it which connections are left here.
+    fn give<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Result<usize> {
+        let given = self.leave_queues(all);
+        match given {
+            Ok(left) => {
+                all.with_each(move |shard, attached| shard.drain(now, attached, true))?;
+                Ok(left)
+            }
+            Err(error) => {
+                share_whole(all)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn leave_queues<S: Drains>(&mut self, all: &mut All<'_, S>) -> Result<usize> {
+        self.sockets = Arc::new(self.line.take_descriptors());
+        let sockets = Arc::clone(&self.sockets);
+        all.try_with_each(move |_, attached| share_passed(attached, &sockets))?;
+        // Only now does no worker give another one anything that is new.
+        let flows = all.try_with_each(|_, attached| {
+            settle(attached)?;
+            Ok(attached
+                .runtime
+                .stack()
+                .flows()
+                .map(ends)
+                .collect::<Vec<_>>())
+        })?;
+        let left = flows.iter().map(Vec::len).sum();
+        self.line.say(&Word::Flows(flows), &[])?;
+        Ok(left)
+    }
+
+    /// Looks whether connections have come to their end; those that have not when `due` has come are reset.
+    fn drain<S: Drains>(
+        &mut self,
+        now: Instant,
+        all: &mut All<'_, S>,
+        due: Option<Instant>,
+        were_reset: bool,
+    ) -> Result<Outcome> {
+        if due.is_some() && !were_reset {
+            all.with_each(move |shard, attached| shard.abort_all(now, attached))?;
+            self.phase = Phase::Draining {
+                limit: Some(now + RESETS),
+                were_reset: true,
+            };
+            return Ok(Outcome::Unchanged);
+        }
+        let sockets = Arc::clone(&self.sockets);
+        let over = all.try_with_each(move |_, attached| is_over(now, attached, &sockets))?;
+        if over.contains(&false) && due.is_none() {
+            return Ok(Outcome::Unchanged);
+        }
+        let resting = all.with_each(move |_, attached| {
+            let stack = attached.runtime.stack();
+            let resting = stack.resting(now);
+            resting
+                .map(|(flow, entry)| Resting::new(flow, entry))
+                .collect()
+        })?;
+        // Without it, connections in TIME-WAIT are lost, and no others.
+        let _ = self.line.say(&Word::Over(resting), &[]);
+        self.phase = Phase::Over {
+            until: now + PATIENCE,
+        };
+        Ok(Outcome::Unchanged)
+    }
+
+    /// When to poll again if nothing comes.
+    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        match self.phase {
+            Phase::Offered { until } | Phase::Over { until } => Some(until),
+            Phase::Draining { .. } => Some(now + LOOK),
+        }
+    }
+}
+
+/// How long resets may take to go out.
+const RESETS: Duration = Duration::from_millis(500);
+/// How often connections that are left are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl AsFd for Giving {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.line.as_fd()
+    }
+}
+
+/// The open queues of these stacks.
+pub fn queues<S: Drains>(all: &mut All<'_, S>) -> Result<Vec<OwnedFd>> {
+    all.try_with_each(|_, attached| {
+        let queue = attached
+            .runtime
+            .with_device(|device| device.port.queue().map(|it| it.try_clone_to_owned()))?;
+        Ok(queue.context("it has no TAP interface of its own")??)
+    })
+}
+
+/// Serves again as before.
+fn take_back<S: Drains>(now: Instant, all: &mut All<'_, S>) -> Result<()> {
+    share_whole(all)?;
+    all.with_each(move |shard, attached| shard.drain(now, attached, false))?;
+    Ok(())
+}
+
+/// All queues are this process's.
+pub(super) fn share_whole<S: crate::shards::Shard>(all: &mut All<'_, S>) -> Result<()> {
+    all.try_with_each(|_, attached| share(attached, Share::Whole))?;
+    Ok(())
+}
+
+pub(super) fn share(attached: &mut Attached, share: Share) -> Result<()> {
+    let shared = attached
+        .runtime
+        .with_device(|device| device.port.share(share))?;
+    Ok(shared?)
+}
+
+/// Brings all that the NIC has received to the stack.
+fn settle(attached: &mut Attached) -> Result<()> {
+    let until = Instant::now() + SETTLE;
+    loop {
+        let now = Instant::now();
+        let moved = attached
+            .runtime
+            .with_device(move |device| device.poll(now))??;
+        let progress = attached.runtime.poll(now)?;
+        if !moved && !progress || now >= until {
+            return Ok(());
+        }
+    }
+}
+
+/// Receives what the other process passes on to this worker.
+fn share_passed(attached: &mut Attached, sockets: &[OwnedFd]) -> Result<()> {
+    let nth = attached.runtime.stack().worker();
+    let socket = sockets.get(nth).context("it gives too few sockets")?;
+    share(attached, Share::Passed(socket.try_clone()?))
+}
+
+/// Whether no connection is left but those in TIME-WAIT that the host answers for. If so, nothing is heard any more: no new one begins.
+fn is_over(now: Instant, attached: &mut Attached, sockets: &[OwnedFd]) -> Result<bool> {
+    if attached.runtime.stack().socket_count() > 0 || !has_idle_nic(attached)? {
+        return Ok(false);
+    }
+    share(attached, Share::Nothing)?;
+    settle(attached)?;
+    attached.runtime.poll(now)?;
+    let is_over = attached.runtime.stack().socket_count() == 0 && has_idle_nic(attached)?;
+    if !is_over {
+        share_passed(attached, sockets)?;
+    }
+    Ok(is_over)
+}
+
+/// Whether the NIC has no connection, in teardown or TIME-WAIT.
+fn has_idle_nic(attached: &mut Attached) -> Result<bool> {
+    let closing = attached
+        .runtime
+        .with_device(|device| device.nic.counters().accel_curr_closing)?;
+    Ok(closing == 0 && attached.runtime.has_finished_teardowns()?)
+}
