@@ -98,6 +98,20 @@ whole() {
         not_ok "$label: the control socket is the new process's" "$("$LONGSHORE" ss "$control" 2>&1 | head -n 3)"
     fi
 
+    # A session of the first process's ticket is resumed by the second.
+    resumes() { # ARGUMENT…
+        local text
+        text=$( (printf 'HEAD /marked HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'; sleep 1) |
+            timeout "$patience" openssl s_client -connect "$ours4:443" -CAfile "$scratch/ca.pem" "$@" 2>/dev/null)
+        grep -qE '^Reused, TLSv1' <<<"$text"
+    }
+    rm -f "$scratch/session"
+    resumes -sess_out "$scratch/session"
+    upgrade resumed.log "$@"
+    if eventually has_ended "$former" && resumes -sess_in "$scratch/session"; then ok "$label: tickets stay good"; else
+        not_ok "$label: tickets stay good" "$(last_words resumed.log)"
+    fi
+
     # ---- downloads that go on in the old process ---------------------------------------------------------------
     local slow slow2
     download slow --http1.1

@@ -15,7 +15,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::key_log::KeyLogLines;
 use crate::trust_exactly::TrustExactly;
-use crate::{Algorithm, Certificate, Certificates, KeyLogSink, Version};
+use crate::{Algorithm, Certificate, Certificates, KeyLogSink, TicketKeys, Version};
 
 /// What both sides can choose.
 #[derive(Clone)]
@@ -28,10 +28,12 @@ pub struct Options {
     pub alpn: Vec<Vec<u8>>,
     /// Who gets the key log.
     pub key_log: Option<KeyLogSink>,
+    /// The keys of a server's tickets; of its own by default.
+    pub tickets: Option<Arc<TicketKeys>>,
 }
 
 impl Default for Options {
-    /// Both versions, all algorithms, HTTP/1.1, no key log.
+    /// Both versions, all algorithms, HTTP/1.1, no key log, keys of one's own.
     fn default() -> Options {
         Options {
             versions: vec![Version::Tls13, Version::Tls12],
@@ -42,6 +44,7 @@ impl Default for Options {
             ],
             alpn: vec![b"http/1.1".to_vec()],
             key_log: None,
+            tickets: None,
         }
     }
 }
@@ -82,7 +85,10 @@ pub fn server_config_by_name(
         .with_no_client_auth()
         .with_cert_resolver(certificates);
     config.alpn_protocols = options.alpn.clone();
-    config.ticketer = aws_lc_rs::Ticketer::new()?;
+    config.ticketer = match &options.tickets {
+        Some(tickets) => Arc::clone(tickets) as _,
+        None => Arc::new(TicketKeys::new()?),
+    };
     config.ignore_client_order = true;
     config.enable_secret_extraction = true;
     if let Some(sink) = &options.key_log {

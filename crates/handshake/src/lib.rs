@@ -17,6 +17,7 @@ mod key_log;
 pub mod nvme_psk;
 mod openssl;
 mod psk;
+mod tickets;
 mod trust_exactly;
 
 pub use certificate::{Certificate, CertificateError, chain_from_pem};
@@ -27,3 +28,4 @@ pub use key_log::KeyLogSink;
 pub use l5p::tls::{Algorithm, CryptoInfo, Version};
 pub use openssl::OpenSslError;
 pub use psk::{Psk, PskClientConfig, PskLookup, PskServerConfig, UnknownPsk};
+pub use tickets::{TicketKey, TicketKeys};

@@ -20,9 +20,11 @@ pub use counters::ServeCounters;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use handshake::TicketKeys;
 use host::TlsRole;
 
 use crate::access_log::AccessLog;
@@ -77,11 +79,13 @@ pub fn run(options: &Options) -> Result<()> {
     let access_log = AccessLog::open(&options.access_log)?;
     let count = options.cores.as_ref().map(Cores::count);
     readiness.set_watchdog(taking.as_ref().and_then(Taking::watchdog));
+    let tickets = taking.as_ref().map(Taking::tickets).unwrap_or_default();
+    let tickets = Arc::new(TicketKeys::of(tickets)?);
     let inheritance = taking.as_mut().map(Taking::inheritance);
     let all = attach_shards(&options.wire, &options.connections, count, inheritance)?;
     let parts = Parts {
         options,
-        tls: secrets.role(options, all[0].key_log.clone())?,
+        tls: secrets.role(options, all[0].key_log.clone(), &tickets)?,
         rule,
         access_log: access_log.as_ref(),
         port: options.port.unwrap_or(if options.plain { 80 } else { 443 }),
@@ -119,6 +123,7 @@ pub fn run(options: &Options) -> Result<()> {
         others,
         succession,
         secrets,
+        tickets,
         config: options.config.path().cloned(),
     };
     service.run(&mut serving, &mut attached)?;
@@ -216,6 +221,7 @@ struct Serving {
     others: Threads<Sweeping>,
     succession: Succession,
     secrets: Secrets,
+    tickets: Arc<TicketKeys>,
     /// The file of its options.
     config: Option<PathBuf>,
 }
@@ -300,8 +306,9 @@ impl Application for Serving {
         claimant: Claimant<'_>,
         attached: &mut Attached,
     ) -> Result<()> {
+        let tickets = self.tickets.keys();
         let (succession, mut all) = self.parts(attached);
-        succession.claimed(now, claimant, &mut all)
+        succession.claimed(now, claimant, tickets, &mut all)
     }
 
     fn look_after_other(&mut self, now: Instant, attached: &mut Attached) -> Result<Place> {

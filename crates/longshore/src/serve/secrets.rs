@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Result, bail};
 use handshake::{
-    Certificate, Certificates, KeyLogSink, Options as TlsOptions, server_config_by_name,
+    Certificate, Certificates, KeyLogSink, Options as TlsOptions, TicketKeys, server_config_by_name,
 };
 use host::TlsRole;
 
@@ -51,6 +51,7 @@ impl Secrets {
         &self,
         options: &Options,
         key_log: Option<KeyLogSink>,
+        tickets: &Arc<TicketKeys>,
     ) -> Result<Option<TlsRole>> {
         // What HTTP/2 compresses, no pattern is found in.
         let has_http2 = !options.no_http2 && options.patterns.is_none();
@@ -65,6 +66,7 @@ impl Secrets {
             Self::SelfSigned(certificates) | Self::Certificates(certificates) => {
                 let options = TlsOptions {
                     key_log,
+                    tickets: Some(Arc::clone(tickets)),
                     alpn: alpn.map(|it| it.as_bytes().to_vec()).collect(),
                     ..TlsOptions::default()
                 };

@@ -4,9 +4,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use handshake::TicketKey;
 
 use super::giving::{Giving, Outcome, queues};
 use super::taking::{Left, Predecessor};
+use super::words::Ticket;
 use super::{All, Claim, Claimant, Drains};
 use crate::background::announce;
 use crate::service::Place;
@@ -37,7 +39,7 @@ impl Succession {
         }
     }
 
-    /// Another process wants the place.
+    /// Another process wants the place, and gets the keys of tickets, too.
     ///
     /// # Errors
     /// Why it does not get it.
@@ -45,6 +47,7 @@ impl Succession {
         &mut self,
         now: Instant,
         claimant: Claimant<'_>,
+        tickets: Vec<TicketKey>,
         all: &mut All<'_, S>,
     ) -> Result<()> {
         self.own.check(&claimant.claim)?;
@@ -60,6 +63,7 @@ impl Succession {
         let estate = all.attached.estate.clone();
         let mut estate = estate.context("it has no TAP interface of its own (--nic)")?;
         estate.watchdog = claimant.watchdog;
+        estate.tickets = tickets.into_iter().map(Ticket::from).collect();
         let queues = queues(all)?;
         let mut descriptors = vec![claimant.control];
         descriptors.extend(queues.iter().map(AsFd::as_fd));

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use attachment::peer;
+use handshake::TicketKey;
 use port::{Passing, Share};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use rustix::process::{Pid, geteuid};
@@ -96,6 +97,12 @@ impl Taking {
     /// How long the service manager lets the main process be silent.
     pub fn watchdog(&self) -> Option<Duration> {
         self.estate.watchdog
+    }
+
+    /// The keys of TLS's tickets that the other process has given.
+    pub fn tickets(&self) -> Vec<TicketKey> {
+        let tickets = self.estate.tickets.iter().cloned();
+        tickets.map(TicketKey::from).collect()
     }
 
     /// What stacks and NICs are to be made of.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use handshake::TicketKey;
 use host::Dad;
 use host::runtime::Builder;
 use rustix::time::{ClockId, clock_gettime};
@@ -114,6 +115,48 @@ pub struct Estate {
     pub epoch: u64,
     /// How long the service manager lets the main process be silent, which it tells the first one only.
     pub watchdog: Option<Duration>,
+    /// The keys of TLS's tickets, the current one first.
+    pub tickets: Vec<Ticket>,
+}
+
+/// A key of tickets, as it is said.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    name: [u8; 16],
+    secret: [u8; 32],
+    since: u64,
+}
+
+impl From<TicketKey> for Ticket {
+    fn from(
+        TicketKey {
+            name,
+            secret,
+            since,
+        }: TicketKey,
+    ) -> Ticket {
+        Ticket {
+            name,
+            secret,
+            since,
+        }
+    }
+}
+
+impl From<Ticket> for TicketKey {
+    fn from(
+        Ticket {
+            name,
+            secret,
+            since,
+        }: Ticket,
+    ) -> TicketKey {
+        TicketKey {
+            name,
+            secret,
+            since,
+        }
+    }
 }
 
 impl Estate {
@@ -130,6 +173,7 @@ impl Estate {
             steering_secret: builder.steering_secret,
             epoch: monotonic.saturating_sub(age.as_nanos() as u64),
             watchdog: None,
+            tickets: Vec::new(),
         }
     }
 
