@@ -42,7 +42,7 @@ Examples:
 
   # another version or other options, without an error for clients: the running process ends its
   # connections, this one takes new ones
-  sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --root other --control /run/longshore.sock \
+  sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --root other --control /run/longshore.sock \\
        --background --take-over
 
   # on two cores: clients are spread over two stacks with a NIC each
