@@ -146,6 +146,7 @@ mod info;
 mod keyed;
 mod layer5;
 mod link;
+mod messages;
 mod offload;
 mod socket;
 mod stack;
@@ -174,6 +175,7 @@ pub use events::{Event, LegProgress, ListenerId, SocketId};
 pub use events::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
 pub use handoff::{Handoff, HandoffRefused};
 pub use info::{Holder, SocketInfo, SocketMemory};
+pub use messages::Messages;
 pub use meter::{Component, Meter, read_cycles};
 
 pub use stack::Stack;

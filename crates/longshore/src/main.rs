@@ -21,6 +21,7 @@ mod get;
 mod guest;
 mod heap;
 mod http;
+mod http2;
 mod interfaces;
 mod iscsi;
 mod lb;

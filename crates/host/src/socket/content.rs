@@ -12,6 +12,7 @@ use crate::device::Device;
 use crate::http::Response;
 use crate::layer5::{ContentFront, ContentReader, Refused, Spans};
 use crate::memory::Buffer;
+use crate::messages::Messages;
 use crate::meter::Component;
 use crate::pattern::Target;
 use crate::stream::{ReadChunks, Stream};
@@ -236,6 +237,26 @@ impl Socket {
         let parts = [Content::Bytes(bytes), Content::Slices(slices)];
         let written = session.map_or(Ok(0), |session| {
             session.write_content(&parts, &mut Spans::default(), &mut out)
+        });
+        device.meter.switch(Component::Tcp);
+        written
+    }
+
+    /// Queues messages, as many as there is room and memory for; answers how many bytes.
+    pub fn write_messages(
+        &mut self,
+        now: Instant,
+        device: &mut Device,
+        messages: &Messages<'_>,
+        room: u32,
+    ) -> Result<usize, Refused> {
+        if !matches!(self.tls, Tls::Open(_)) {
+            return self.queue_messages(now, device, messages, room);
+        }
+        device.meter.switch(Component::L5);
+        let (session, _, mut out) = self.parts(now, device);
+        let written = session.map_or(Ok(0), |session| {
+            session.write_messages(messages, room, &mut out)
         });
         device.meter.switch(Component::Tcp);
         written

@@ -11,6 +11,7 @@ use crate::device::Device;
 use crate::driver::Payload;
 use crate::layer5::Refused;
 use crate::memory::{MemoryClass, Purpose, QueueLimits};
+use crate::messages::Messages;
 use crate::meter::Component;
 
 /// Bytes copied to one block.
@@ -153,6 +154,28 @@ impl Socket {
         };
         debug_assert_eq!(copied, bytes.len(), "there was memory for it");
         Ok(copied + self.queue_slices(now, device, slices, u32::MAX))
+    }
+
+    /// Queues messages, as many as there is room and memory for; answers how many bytes.
+    pub fn queue_messages(
+        &mut self,
+        now: Instant,
+        device: &mut Device,
+        messages: &Messages<'_>,
+        room: u32,
+    ) -> Result<usize, Refused> {
+        let mut queued = 0;
+        for (head, slice) in messages.iter() {
+            if queued >= room as usize {
+                break;
+            }
+            match self.queue_whole(now, device, head, &[slice]) {
+                Ok(bytes) => queued += bytes,
+                Err(refused) if queued == 0 => return Err(refused),
+                Err(_) => break,
+            }
+        }
+        Ok(queued)
     }
 
     /// An alert of a connection that its application has let go of is waited for no longer than an orphan.

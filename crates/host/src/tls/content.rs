@@ -8,6 +8,7 @@ use super::session::Session;
 use crate::driver::{FrameLayout, Framed, InUse, Payload};
 use crate::layer5::{Outgoing, Refused, Spans};
 use crate::memory::SizeClass;
+use crate::messages::Messages;
 
 /// A part of what is written.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ const PIECES: usize = 24;
 
 /// Records framed together at most: what is around them is given back together.
 const MAX_RUN: u32 = 256;
+/// Bytes of a message's head at most that goes before the content of a record of a run.
+const MAX_HEAD: usize = 128;
 const _: () =
     assert!(MAX_RUN as usize * (MAX_HEADER + MAX_TRAILER) <= SizeClass::Large.bytes() as usize);
 
@@ -53,10 +56,11 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The contents of records of one length, in registered memory that lies together.
-struct Run {
+/// The contents of records of one length, in registered memory that lies together, each behind its head.
+struct Run<'a> {
     slice: Slice,
     records: u32,
+    heads: &'a [u8],
 }
 
 /// What is still to be written.
@@ -154,36 +158,77 @@ impl Session {
         Ok(written)
     }
 
+    /// Writes messages, each as one record where it fits one, as many as there is room for. Answers how many bytes.
+    pub fn write_messages(
+        &mut self,
+        messages: &Messages<'_>,
+        space: u32,
+        out: &mut Outgoing<'_>,
+    ) -> Result<usize, Refused> {
+        self.update_worn_key(out);
+        let len = messages.message_len();
+        let is_record = len <= self.writer.max_plaintext() && messages.head_len() <= MAX_HEAD;
+        if let Some(context) = self.tx.context.filter(|_| is_record) {
+            let around = messages.head_len() + MAX_HEADER + MAX_TRAILER;
+            let most = SizeClass::Large.bytes() / around as u32;
+            let record = self.writer.record_len(len) as u32;
+            let records = space.div_ceil(record).min(most).min(messages.count());
+            return Ok(self.frame_run(context, messages.first(records).into(), out)? as usize);
+        }
+        let end = out.send.end() + space;
+        let mut written = 0;
+        for (head, slice) in messages.iter() {
+            if !out.send.end().before(end) {
+                break;
+            }
+            let parts = [Content::Bytes(head), Content::Slices(&[slice])];
+            match self.write_content(&parts, &mut Spans::default(), out) {
+                Ok(bytes) => written += bytes,
+                Err(refused @ Refused::SourceGone(_)) => return Err(refused),
+                Err(refused) if written == 0 => return Err(refused),
+                Err(_) => break,
+            }
+        }
+        Ok(written)
+    }
+
     /// Frames records of one length for the NIC, around contents that lie together: one piece of the send queue carries them all.
-    /// Answers how many bytes of content they have.
+    /// Answers how many bytes of content they have, with the heads in it.
     fn frame_run(
         &mut self,
         context: ContextId,
-        contents: Run,
+        contents: Run<'_>,
         out: &mut Outgoing<'_>,
     ) -> Result<u32, Refused> {
+        let head = contents.heads.len() / contents.records as usize;
         let content = contents.slice.len / contents.records;
+        let plaintext = head + content as usize;
         let kind = ContentType::APPLICATION_DATA;
-        let first = self.writer.record_layout(kind, content as usize);
+        let first = self.writer.record_layout(kind, plaintext);
         let layout = FrameLayout {
-            header: first.header().len() as u8,
+            header: (first.header().len() + head) as u8,
             trailer: first.trailer().len() as u8,
             content: content as u16,
         };
         let around = contents.records * layout.around();
         let mut around = out.driver.take_tail(around).ok_or(Refused::NoMemory)?;
-        let layouts = self.writer.record_layouts(kind, content as usize);
+        let layouts = self.writer.record_layouts(kind, plaintext);
         let each = around.chunks_exact_mut(layout.around() as usize);
+        let mut heads = contents.heads;
         for (around, layout) in each.zip(layouts) {
-            around.copy_from_slice(layout.around());
+            let (header, rest) = around.split_at_mut(layout.header().len());
+            let (before, trailer) = rest.split_at_mut(head);
+            header.copy_from_slice(layout.header());
+            before.copy_from_slice(heads.split_off(..head).unwrap_or_default());
+            trailer.copy_from_slice(layout.trailer());
         }
         out.driver.regions.take(contents.slice);
         let framed = Framed::new(contents.slice, around, layout);
         let len = framed.len();
         let start = out.send.push(Payload::framed(framed, context));
-        self.commit(start, content as usize, contents.records, out);
+        self.commit(start, plaintext, contents.records, out);
         out.tcp.queue(out.now, len);
-        Ok(contents.slice.len)
+        Ok(contents.slice.len + contents.heads.len() as u32)
     }
 
     /// Frames a record for the NIC, which must prove that it sends nothing else again if it depends on memory that others may
@@ -265,6 +310,16 @@ impl Session {
     }
 }
 
+impl<'a> From<Messages<'a>> for Run<'a> {
+    fn from(messages: Messages<'a>) -> Self {
+        Run {
+            slice: messages.slice(),
+            records: messages.count(),
+            heads: messages.heads(),
+        }
+    }
+}
+
 impl Content<'_> {
     fn len(&self) -> u64 {
         match self {
@@ -304,7 +359,7 @@ impl<'a> Cursor<'a> {
 
     /// Takes the contents of the next records, at most `records` of them, if they are `most` bytes each and lie together, or if
     /// less than that is left and lies together.
-    fn take_run(&mut self, most: u32, records: u32) -> Option<Run> {
+    fn take_run(&mut self, most: u32, records: u32) -> Option<Run<'a>> {
         let [Content::Slices(slices), others @ ..] = self.parts else {
             return None;
         };
@@ -325,7 +380,11 @@ impl<'a> Cursor<'a> {
         if len == left {
             (self.slice, self.offset) = (self.slice + 1, 0);
         }
-        Some(Run { slice, records })
+        Some(Run {
+            slice,
+            records,
+            heads: &[],
+        })
     }
 
     /// The content of the next record, at most `most` bytes. `None` when nothing is left.

@@ -8,7 +8,7 @@ use l5p::tls::{Algorithm, Version};
 use nic::ring::{Region, Slice};
 
 use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, lossy, options, region, slice};
-use host::{CloseReason, Event, Offload, SocketId};
+use host::{CloseReason, Event, Messages, Offload, SocketError, SocketId};
 use sim::Fate;
 use testkit::pattern;
 
@@ -159,6 +159,67 @@ fn bytes_and_slices_behind_them_are_sent_together() {
         assert!(received == wanted, "{mode:?}");
         let records = tls_records(&mut pair) - before;
         assert_eq!(records, if mode.is_some() { 10 } else { 0 }, "{mode:?}");
+    }
+}
+
+/// Messages are whole, wherever the socket has had enough of them, and one record each; also those that a record has no room for are sent.
+#[test]
+fn messages_around_memory_are_sent_together() {
+    const MESSAGES: u32 = 60;
+    let data = pattern(MESSAGES as usize * 20_000);
+    for (mode, head, content, records) in [
+        (None, 9, 16_375, 0),
+        (Some(Offload::None), 9, 16_375, MESSAGES),
+        (Some(Offload::Both), 9, 16_375, MESSAGES),
+        (Some(Offload::Both), 0, 1000, MESSAGES),
+        (Some(Offload::Both), 9, 20_000, 2 * MESSAGES),
+    ] {
+        let mut pair = hosts();
+        let options = options(Version::Tls13, Algorithm::Aes128Gcm);
+        let (client, server) = match mode {
+            Some(mode) => pair.secured(&options, [mode; 2]),
+            None => pair.connected(crate::pair::v4),
+        };
+        pair.decide(lossy(SERVER, 0.02, 0.02, 3));
+        let id = pair.register(SERVER, region(&data), "file");
+        let before = tls_records(&mut pair);
+        let heads: Vec<u8> = (0..MESSAGES)
+            .flat_map(|nth| vec![nth as u8; head])
+            .collect();
+        let (mut sent, mut received) = (0_u32, Vec::new());
+        let wanted: Vec<u8> = (0..MESSAGES as usize)
+            .flat_map(|nth| {
+                let content = &data[nth * content..][..content];
+                [&heads[nth * head..][..head], content].concat()
+            })
+            .collect();
+        pair.run_until(Duration::from_secs(300), |pair| {
+            let now = pair.now();
+            while sent < MESSAGES {
+                let slice = slice(
+                    id,
+                    u64::from(sent) * content as u64,
+                    (MESSAGES - sent) * content as u32,
+                );
+                let heads = &heads[sent as usize * head..];
+                let messages = Messages::new(heads, slice, MESSAGES - sent).unwrap();
+                match pair.stack(SERVER).write_messages(now, server, &messages) {
+                    Ok(count) => sent += count,
+                    Err(error) => {
+                        assert_eq!(error, SocketError::WouldBlock);
+                        break;
+                    }
+                }
+            }
+            pair.read(CLIENT, client, &mut received);
+            sent == MESSAGES && received.len() >= wanted.len()
+        });
+        assert!(received == wanted, "{mode:?} {content}");
+        assert_eq!(
+            tls_records(&mut pair) - before,
+            u64::from(records),
+            "{mode:?} {content}"
+        );
     }
 }
 

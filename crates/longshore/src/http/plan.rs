@@ -43,8 +43,9 @@ pub struct Response {
 impl Response {
     /// The head's fields, for a version that writes them in another way.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
-        let lines = self.head.split("\r\n").skip(1);
-        lines.filter_map(|line| line.split_once(": "))
+        let lines = self.head.lines().skip(1);
+        let fields = lines.filter_map(|line| line.split_once(':'));
+        fields.map(|(name, value)| (name, value.trim_start()))
     }
 
     /// Bytes of file content in it.

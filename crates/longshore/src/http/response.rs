@@ -30,7 +30,8 @@ impl Head {
         let _ = write!(self.text, "{name}: ");
         let start = self.text.len();
         let _ = write!(self.text, "{value}");
-        if self.text[start..].contains(['\r', '\n']) {
+        let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        if self.text.as_bytes()[start..].iter().any(is_break) {
             let clean: String = self.text[start..]
                 .chars()
                 .filter(|c| !matches!(c, '\r' | '\n'))

@@ -88,12 +88,12 @@ impl Client {
         Some(Progress::from(&info))
     }
 
-    /// Whether it takes less than it has to; `is_blocked` if it lets us queue no more than we have.
+    /// Whether it takes less than it has to; `of_content` tells, of what it takes of the connection, what it takes of content.
     pub(super) fn reads_too_slowly(
         &mut self,
         now: Instant,
         shared: &mut Shared<'_>,
-        is_blocked: bool,
+        of_content: impl FnOnce(Progress) -> Progress,
     ) -> bool {
         if !self.reader.is_due(now) {
             return false;
@@ -101,10 +101,7 @@ impl Client {
         let Some(info) = shared.stack.info(self.id) else {
             return false;
         };
-        let progress = Progress {
-            is_blocked,
-            ..Progress::from(&info)
-        };
+        let progress = of_content(Progress::from(&info));
         let Some(slow) = self.reader.look(now, &shared.rules.min_rate, progress) else {
             return false;
         };

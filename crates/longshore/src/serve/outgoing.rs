@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use host::memory::{FileIdentity, MappedFile};
-use host::{SocketError, SocketId};
+use host::{Messages, SocketError, SocketId};
 use nic::ring::{RegionId, Slice};
 
 use super::files::{Bytes, Source};
@@ -170,6 +170,43 @@ impl Outgoing {
             self.advance(queued);
         }
         Ok(true)
+    }
+
+    /// Bytes ahead that lie together in a mapped file.
+    pub(super) fn mapped_ahead(&self) -> u64 {
+        let bytes = self.source.as_ref().map(|source| &source.bytes);
+        match (self.pieces.front(), bytes) {
+            (Some(Piece::File(range)), Some(Bytes::Mapped(..))) => range.len - self.sent,
+            _ => 0,
+        }
+    }
+
+    /// Queues messages of `each` of the bytes [ahead](Self::mapped_ahead) behind `heads`, as many as the socket takes; how many of `count`.
+    pub(super) fn queue_messages(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        shared: &mut Shared<'_>,
+        (heads, count, each): (&[u8], u32, u64),
+    ) -> Result<u32, SocketError> {
+        let bytes = self.source.as_ref().map(|source| &source.bytes);
+        let (Some(Piece::File(range)), Some(Bytes::Mapped(file, region))) =
+            (self.pieces.front(), bytes)
+        else {
+            return Err(SocketError::NotFound);
+        };
+        let range = self.rest_of(*range, u64::from(count) * each);
+        let slice = slice(now, id, (file, *region), range, shared)?;
+        let messages = Messages::new(heads, slice, count)
+            .ok_or(SocketError::Unsupported("uneven messages"))?;
+        let queued = match shared.stack.write_messages(now, id, &messages) {
+            Err(SocketError::WouldBlock) => 0,
+            queued => queued?,
+        };
+        let bytes = u64::from(queued) * each;
+        shared.counters.file_bytes_zero_copy += bytes;
+        self.advance(bytes);
+        Ok(queued)
     }
 
     /// What is left of a range that is the first piece, `most` bytes at most.

@@ -122,11 +122,12 @@ impl Session {
 
     /// Looks whether the client takes too long.
     pub(super) fn sweep(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
-        let is_blocked = match &self.phase {
-            Phase::Http2(http) => http.is_held_by_windows(),
-            _ => false,
+        let phase = &self.phase;
+        let of_content = |progress| match phase {
+            Phase::Http2(http) => http.progress(progress),
+            _ => progress,
         };
-        if self.client.reads_too_slowly(now, shared, is_blocked) {
+        if self.client.reads_too_slowly(now, shared, of_content) {
             return Fate::Abort;
         }
         let client = &mut self.client;

@@ -7,6 +7,7 @@ use nic::ring::Slice;
 use crate::device::Device;
 use crate::events::EventKinds;
 use crate::layer5::Refused;
+use crate::messages::Messages;
 use crate::meter::Component;
 use crate::socket::{Socket, User};
 use crate::stack::Stack;
@@ -87,6 +88,30 @@ impl Stack {
         });
         self.switch(before);
         written.map(|_| ())
+    }
+
+    /// Queues [messages](Messages), as many whole ones as there is room and memory for, from the front; answers how many. Under TLS a message
+    /// that fits a record is one, and many of them cost little more than one. Of the memory holds what [`send_slices`](Self::send_slices) says.
+    ///
+    /// # Errors
+    /// As [`send_slices`](Self::send_slices).
+    pub fn write_messages(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        messages: &Messages<'_>,
+    ) -> Result<u32, SocketError> {
+        self.offload.promote_to_full_tcb(id);
+        self.check_write(id)?;
+        let before = self.switch(Component::Tcp);
+        let regions = &self.transport().device.driver.regions;
+        let written = regions.check(messages.slice()).and_then(|()| {
+            self.write_with(id, false, |socket, device, room| {
+                socket.write_messages(now, device, messages, room)
+            })
+        });
+        self.switch(before);
+        written.map(|bytes| (bytes / messages.message_len()) as u32)
     }
 
     #[inline]

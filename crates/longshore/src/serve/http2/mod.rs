@@ -6,41 +6,30 @@
 //!                └──────────────────────────────────── content ◀────┘
 //! ```
 //!
-//! `h2` keeps windows and frames, and decides whose turn it is. The content goes past it, as HTTP/1.1's does: a frame's head and what it frames are
-//! one record of TLS.
+//! `h2` keeps windows, and decides whose turn it is. The content goes past it, as HTTP/1.1's does, and is cut into frames where it is sent: a
+//! frame's head and what it frames are one record of TLS.
 
-mod arrivals;
-mod connection;
-mod flood;
-mod frames;
 mod patience;
-mod pipe;
+mod queue;
 mod requests;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod wakes;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use h2::Reason;
-use host::{SocketError, Stack};
+use host::Stack;
 
-use self::arrivals::Arrivals;
-use self::connection::Framing;
-use self::pipe::{Data, End};
 use self::stream::{Feed, Stream};
-use self::wakes::Wakes;
 use super::client::Client;
 use super::session::{Fate, READ_BYTES, Shared, TURN_BYTES};
 use crate::access_log::AccessLog;
 use crate::http::Limits;
-use crate::log::LIMITED;
+use crate::http2::{Arrivals, ContentProgress, Data, End, Framing, Wakes};
 
-/// Bytes of frames that are written without more behind them.
-const RECORD: usize = 16 * 1024;
 /// Its requests, and the responses that are under way.
 #[derive(Debug)]
 pub(super) struct Http2 {
@@ -53,42 +42,47 @@ pub(super) struct Http2 {
     wakes: Arc<Wakes>,
     /// By their ids.
     streams: BTreeMap<u32, Stream>,
+    /// Bytes of memory that their contents hold.
+    held: usize,
     /// Those of them that are gone, and the write of `h2` behind which no frame of theirs comes.
     gone: VecDeque<(u32, u64)>,
     /// What goes to the socket next.
     front: Vec<u8>,
     /// And the content behind it.
     data: Option<Data>,
+    /// Heads of frames of which it goes as several at a time; scratch.
+    heads: Vec<u8>,
+    /// Bytes of the content that the frame has whose head is last in front.
+    frame: u64,
     /// Times that this was driven.
     drives: u64,
     /// When content was under way to the client last, or nothing was asked for.
     moved: Instant,
-    /// Content was queued that is not noted.
-    has_queued: bool,
-    /// Bytes of the connection up to the end of the content that was queued last.
-    content_end: u64,
+    content: ContentProgress,
     /// Scratch for streams that were woken.
     woken: Vec<u32>,
 }
 
 impl Http2 {
     pub(super) fn new(now: Instant) -> Http2 {
-        let (limits, end) = (Limits::default(), End::default());
+        let (limits, end) = (Limits::default(), End::of_server());
         Http2 {
-            framing: Framing::new(end.clone(), &limits),
+            framing: Framing::new(end.clone(), limits.head, None),
             limits,
             drains: false,
             end,
             arrivals: Arrivals::new(now),
             wakes: Arc::default(),
             streams: BTreeMap::new(),
+            held: 0,
             gone: VecDeque::new(),
             front: Vec::new(),
             data: None,
+            heads: Vec::new(),
+            frame: 0,
             drives: 0,
             moved: now,
-            has_queued: false,
-            content_end: 0,
+            content: ContentProgress::default(),
             woken: Vec::new(),
         }
     }
@@ -102,9 +96,10 @@ impl Http2 {
     ) -> Option<Fate> {
         self.drives += 1;
         let fate = self.take_turn(now, client, shared);
-        if self.has_queued {
-            self.note_content(client, shared);
-            self.has_queued = !self.front.is_empty();
+        if self.content.is_unnoted(self.front.len())
+            && let Some(progress) = client.progress(shared)
+        {
+            self.content.note(progress);
         }
         fate
     }
@@ -191,6 +186,13 @@ impl Http2 {
         Ok(received)
     }
 
+    /// A stream is over.
+    fn remove(&mut self, id: u32) -> Option<Stream> {
+        let stream = self.streams.remove(&id)?;
+        self.held -= stream.held;
+        Some(stream)
+    }
+
     /// Has streams go on that were woken.
     fn feed(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
@@ -212,7 +214,7 @@ impl Http2 {
             && last <= writes
         {
             self.gone.pop_front();
-            if let Some(stream) = self.streams.remove(&id) {
+            if let Some(stream) = self.remove(id) {
                 shared.counters.http2_resets += 1;
                 if !self.has_more() {
                     self.moved = now;
@@ -220,111 +222,6 @@ impl Http2 {
                 let log = (&*shared.stack, shared.access_log.as_deref_mut());
                 stream.log(now, client, log, true);
             }
-        }
-    }
-
-    /// Queues what the socket takes; whether all that is framed is queued.
-    fn send(
-        &mut self,
-        now: Instant,
-        client: &mut Client,
-        shared: &mut Shared<'_>,
-        turn: &mut u64,
-    ) -> Result<bool, SocketError> {
-        while *turn > 0 {
-            let is_queued = match self.data.take() {
-                Some(data) => self.queue(now, client, shared, turn, data)?,
-                None if self.front.len() >= RECORD => self.write(now, client, shared, turn)?,
-                None => {
-                    self.data = self.end.pipe().next_data(&mut self.front);
-                    if self.data.is_none() && self.front.is_empty() {
-                        return Ok(true);
-                    }
-                    self.data.is_some() || self.write(now, client, shared, turn)?
-                }
-            };
-            if !is_queued {
-                return Ok(false);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Writes what is in front; whether the socket has taken all of it. If not, it tells when it takes more.
-    fn write(
-        &mut self,
-        now: Instant,
-        client: &Client,
-        shared: &mut Shared<'_>,
-        turn: &mut u64,
-    ) -> Result<bool, SocketError> {
-        while !self.front.is_empty() {
-            match shared.stack.write(now, client.id, &self.front) {
-                Ok(written) => {
-                    *turn = turn.saturating_sub(written as u64);
-                    self.front.drain(..written);
-                }
-                Err(SocketError::WouldBlock) => return Ok(false),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(true)
-    }
-
-    /// Queues content behind what is in front, or adds it to that; whether that is done.
-    fn queue(
-        &mut self,
-        now: Instant,
-        client: &mut Client,
-        shared: &mut Shared<'_>,
-        turn: &mut u64,
-        mut data: Data,
-    ) -> Result<bool, SocketError> {
-        let Some(stream) = self.streams.get_mut(&data.stream) else {
-            // Better no connection than content that is made up.
-            tracing::warn!(target: LIMITED, stream = data.stream, "content of an unknown stream was framed");
-            let _ = shared.stack.abort(now, client.id);
-            return Err(SocketError::NotFound);
-        };
-        if stream.checked != self.drives {
-            stream.outgoing.check_source(now, client.id, shared)?;
-            stream.checked = self.drives;
-        }
-        let wanted = data.len;
-        let (front, left) = (&mut self.front, &mut data.len);
-        let outgoing = &mut stream.outgoing;
-        let is_queued = outgoing.queue_behind(now, client.id, shared, front, left)?;
-        let queued = wanted - data.len;
-        if queued > 0 {
-            self.moved = now;
-            self.has_queued = true;
-        }
-        *turn = turn.saturating_sub(queued);
-        if !is_queued {
-            self.data = Some(data);
-            return Ok(false);
-        }
-        if wanted >= flood::WORTH || data.ends_stream {
-            self.arrivals.worked();
-        }
-        if data.ends_stream {
-            self.responded(now, client, shared, data.stream);
-        }
-        Ok(true)
-    }
-
-    /// A response is queued whole.
-    fn responded(
-        &mut self,
-        now: Instant,
-        client: &mut Client,
-        shared: &mut Shared<'_>,
-        stream: u32,
-    ) {
-        client.was_served = true;
-        if let Some(stream) = self.streams.remove(&stream) {
-            let log = (&*shared.stack, shared.access_log.as_deref_mut());
-            stream.log(now, client, log, false);
         }
     }
 

@@ -40,22 +40,19 @@ impl Http2 {
     }
 
     /// Whether responses wait for the client to open windows, and for nothing else.
-    pub(in crate::serve) fn is_held_by_windows(&self) -> bool {
+    fn is_held_by_windows(&self) -> bool {
         let is_framed = self.data.is_some() || !self.front.is_empty();
         self.has_more() && !is_framed && !self.end.pipe().has_output()
     }
 
-    /// Content was queued: notes up to where.
-    pub(super) fn note_content(&mut self, client: &Client, shared: &Shared<'_>) {
-        if let Some(progress) = client.progress(shared) {
-            self.content_end = progress.taken + progress.waiting;
-        }
+    /// What the client has taken of content, by what it has taken of the connection.
+    pub(in crate::serve) fn progress(&self, connection: Progress) -> Progress {
+        self.content.of(connection, self.is_held_by_windows())
     }
 
     /// Whether the client has not acknowledged all content that is queued; what answers its PINGs is none.
     fn has_content_under_way(&self, client: &Client, shared: &Shared<'_>) -> bool {
-        let is_under_way =
-            |progress: Progress| progress.waiting > 0 && progress.taken < self.content_end;
-        client.progress(shared).is_none_or(is_under_way)
+        let progress = client.progress(shared);
+        progress.is_none_or(|progress| self.content.is_under_way(progress))
     }
 }

@@ -8,9 +8,8 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 
 use super::Http2;
-use super::connection::Incoming;
-use super::pipe::Blank;
 use super::stream::{Stream, note, send_head, understand};
+use crate::http2::{Blank, Incoming};
 use crate::serve::client::Client;
 use crate::serve::outgoing::Outgoing;
 use crate::serve::respond::{Began, refuse, respond};
@@ -60,7 +59,7 @@ impl Http2 {
         client: &mut Client,
         shared: &mut Shared<'_>,
     ) {
-        if self.streams.values().map(Stream::held).sum::<usize>() > HELD {
+        if self.held > HELD {
             // The client may ask again (RFC 9113 §8.7).
             shared.counters.http2_resets += 1;
             return handle.send_reset(Reason::REFUSED_STREAM);
@@ -78,7 +77,7 @@ impl Http2 {
             self.moved = now;
         }
         client.reader.begin(now, &shared.rules.min_rate);
-        self.arrivals.worked();
+        self.arrivals.worked(1);
         let frames = send_head(&answer.response, &mut handle);
         let is_aborted = frames.is_err();
         let id = handle.stream_id().as_u32();
@@ -91,6 +90,7 @@ impl Http2 {
             let log = (&*shared.stack, shared.access_log.as_deref_mut());
             return stream.log(now, client, log, is_aborted);
         }
+        self.held += stream.held;
         self.streams.insert(id, stream);
     }
 }

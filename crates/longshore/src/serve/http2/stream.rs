@@ -8,15 +8,12 @@ use h2::server::SendResponse;
 use host::Stack;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::pipe::Blank;
 use crate::access_log::AccessLog;
 use crate::http::{Limits, Noted, Request, Response, Status, StreamHead};
+use crate::http2::{AHEAD, Blank};
 use crate::serve::client::Client;
 use crate::serve::outgoing::Outgoing;
 use crate::serve::respond::Began;
-
-/// Bytes of a stream that `h2` frames before any of them is sent.
-pub(super) const AHEAD: usize = 64 * 1024;
 
 /// A response that is under way.
 #[derive(Debug)]
@@ -30,6 +27,8 @@ pub(super) struct Stream {
     pub(super) outgoing: Outgoing,
     /// What the access log is to tell.
     logged: Option<Box<(Began, Noted)>>,
+    /// Bytes of memory that its content holds.
+    pub(super) held: usize,
     /// In which drive of the connection its file was looked at last.
     pub(super) checked: u64,
 }
@@ -54,6 +53,7 @@ impl Stream {
             frames,
             waker,
             unframed: outgoing.left(),
+            held: outgoing.held(),
             outgoing,
             logged,
             checked: 0,
@@ -63,11 +63,6 @@ impl Stream {
     /// Whether there is nothing to frame but its head.
     pub(super) fn is_framed(&self) -> bool {
         self.frames.is_none()
-    }
-
-    /// Bytes of memory that its content holds.
-    pub(super) fn held(&self) -> usize {
-        self.outgoing.held()
     }
 
     /// Logs it, as far as it is queued.
@@ -103,9 +98,7 @@ impl Stream {
                     Poll::Pending => return Feed::Waits,
                 }
             }
-            let len = window
-                .min(Blank::MOST)
-                .min(self.unframed.try_into().unwrap_or(usize::MAX));
+            let len = window.min(self.unframed.try_into().unwrap_or(usize::MAX));
             self.unframed -= len as u64;
             let sent = frames.send_data(Blank(len), self.unframed == 0);
             if sent.is_err() {

@@ -11,7 +11,7 @@ use h2::{Error, RecvStream};
 use host::{SocketError, SocketId};
 use http::{HeaderMap, Request};
 
-use super::super::pipe::End;
+use crate::http2::End;
 use crate::serve::tests::Rig;
 
 type Opened = (SendRequest<Bytes>, Connection<End, Bytes>);

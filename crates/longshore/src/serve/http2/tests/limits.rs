@@ -217,6 +217,21 @@ fn who_opens_no_window_is_reset_for_the_least_rate() {
     assert_eq!((counters.slow_readers, counters.connections_open), (1, 0));
 }
 
+/// Its acknowledgements are of what answers its PINGs, and of no content.
+#[test]
+fn who_opens_no_window_and_pings_is_reset_for_the_least_rate() {
+    let link = (0, Impairment::default());
+    let mut rig = super::rig_on("least-pings", 240, FileSource::InPlace, link);
+    let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let mut raw = Raw::open(&mut rig, &[PREFACE, &settings, &get(1, GET_FILE)].concat());
+    for _ in 0..60 {
+        raw.send(&mut rig, &frame(PING, 0, 0, &[0; 8]).repeat(10));
+        raw.run(&mut rig, Duration::from_millis(245));
+    }
+    let counters = rig.server.counters();
+    assert_eq!((counters.slow_readers, counters.connections_open), (1, 0));
+}
+
 #[test]
 fn who_opens_windows_too_slowly_is_reset() {
     let link = (0, Impairment::default());

@@ -111,6 +111,35 @@ fn responses_are_those_of_http_1() {
     assert!(counters.file_bytes_zero_copy >= 90_000);
 }
 
+/// Frames are as long as a record has room for, and their last one ends the stream, wherever the file's bytes are from.
+#[test]
+fn content_is_cut_into_frames_that_fill_a_record() {
+    const FILE: usize = 256 << 10;
+    for (nth, way) in [FileSource::InPlace, FileSource::Copied]
+        .into_iter()
+        .enumerate()
+    {
+        let mut rig = rig_on(&format!("frames-{nth}"), 0, way, (0, Impairment::default()));
+        std::fs::write(rig.folder.join("file"), numbers(FILE)).unwrap();
+        let most = 0x3fff_ffff_u32.to_be_bytes();
+        let settings = frame(SETTINGS, 0, 0, &[&[0, 4][..], &most].concat());
+        let window = frame(raw::WINDOW_UPDATE, 0, 0, &most);
+        let mut raw = Raw::open(
+            &mut rig,
+            &[PREFACE, &settings, &window, &get(1, raw::GET_FILE)].concat(),
+        );
+        raw.run(&mut rig, Duration::from_millis(100));
+        assert!(raw.content[&1] == numbers(FILE), "{way:?}");
+        let data = raw.came.iter().filter(|it| it.head.kind == DATA);
+        let frames: Vec<(u32, bool)> = data
+            .map(|it| (it.head.len, it.head.ends_stream()))
+            .collect();
+        let mut wanted = vec![(16_375, false); 16];
+        wanted.push((144, true));
+        assert_eq!(frames, wanted, "{way:?}");
+    }
+}
+
 /// A hundred at a time, with windows so small that each is stopped many times, or so large that the socket stops them.
 #[test]
 fn a_hundred_responses_at_a_time_are_whole() {
@@ -127,7 +156,12 @@ fn a_hundred_responses_at_a_time_are_whole() {
         }
         browser.finish(&mut rig);
         for (size, fetch) in browser.fetches.iter().enumerate() {
-            assert_eq!((fetch.status, fetch.is_whole), (200, true), "{size}");
+            let why = (way, &fetch.error, &browser.over);
+            assert_eq!(
+                (fetch.status, fetch.is_whole),
+                (200, true),
+                "{size} {why:?}"
+            );
             assert_eq!(fetch.content, numbers(size * 700), "{size}");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use host::{SocketError, SocketId};
 
-use super::super::frames::{FrameCutter, FrameHead, Part};
+use crate::http2::{FrameCutter, FrameHead, Part};
 use crate::serve::tests::Rig;
 
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

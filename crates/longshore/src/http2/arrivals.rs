@@ -6,11 +6,11 @@ use super::flood::Allowance;
 use super::frames::{FrameCutter, Part};
 
 /// Bytes before a client's first frame (RFC 9113 §3.4).
-pub(super) const PREFACE: usize = 24;
+pub const PREFACE: usize = 24;
 
 /// The frames of a client.
 #[derive(Debug)]
-pub(super) struct Arrivals {
+pub struct Arrivals {
     cutter: FrameCutter,
     /// Fields have begun, and are not whole.
     has_open_fields: bool,
@@ -20,7 +20,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new(now: Instant) -> Arrivals {
+    pub fn new(now: Instant) -> Arrivals {
         Arrivals {
             cutter: FrameCutter::behind(PREFACE),
             has_open_fields: false,
@@ -30,7 +30,7 @@ impl Arrivals {
     }
 
     /// Looks at what has come; whether it is a flood.
-    pub(super) fn look(&mut self, now: Instant, mut bytes: &[u8]) -> bool {
+    pub fn look(&mut self, now: Instant, mut bytes: &[u8]) -> bool {
         if !self.is_incomplete() {
             self.began = now;
         }
@@ -49,13 +49,18 @@ impl Arrivals {
     }
 
     /// Whether something that has begun has taken so long.
-    pub(super) fn takes(&self, now: Instant, time: Duration) -> bool {
+    pub fn takes(&self, now: Instant, time: Duration) -> bool {
         self.is_incomplete() && now.duration_since(self.began) >= time
     }
 
-    /// A request was answered, or a frame of content sent that is worth something.
-    pub(super) fn worked(&mut self) {
-        self.allowance.worked();
+    /// When something that has begun has taken so long.
+    pub fn due(&self, time: Duration) -> Option<Instant> {
+        self.is_incomplete().then_some(self.began + time)
+    }
+
+    /// Requests were answered, or frames of content sent that are worth something.
+    pub fn worked(&mut self, times: u32) {
+        self.allowance.worked(times);
     }
 
     fn is_incomplete(&self) -> bool {

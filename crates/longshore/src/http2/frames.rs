@@ -1,23 +1,26 @@
 //! Where frames begin and end in a stream of bytes (RFC 9113 §4.1).
 
 /// Bytes before a frame's payload.
-const HEAD_LEN: usize = 9;
+pub const HEAD_LEN: usize = 9;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FrameHead {
+pub struct FrameHead {
     /// Bytes of its payload.
-    pub(super) len: u32,
-    pub(super) kind: u8,
+    pub len: u32,
+    pub kind: u8,
     flags: u8,
-    pub(super) stream: u32,
+    pub stream: u32,
 }
 
 impl FrameHead {
-    pub(super) const DATA: u8 = 0;
-    pub(super) const HEADERS: u8 = 1;
-    pub(super) const RST_STREAM: u8 = 3;
+    pub const DATA: u8 = 0;
+    pub const HEADERS: u8 = 1;
+    pub const RST_STREAM: u8 = 3;
+    const SETTINGS: u8 = 4;
     const CONTINUATION: u8 = 9;
+    /// A flag of frames that have fields.
+    const END_HEADERS: u8 = 4;
 
     fn read(bytes: &[u8; HEAD_LEN]) -> FrameHead {
         let [a, b, c, kind, flags, stream @ ..] = *bytes;
@@ -29,25 +32,61 @@ impl FrameHead {
         }
     }
 
+    /// That of content.
+    pub fn data(stream: u32, len: u32, ends_stream: bool) -> FrameHead {
+        FrameHead {
+            len,
+            kind: Self::DATA,
+            flags: u8::from(ends_stream),
+            stream,
+        }
+    }
+
+    pub fn to_bytes(self) -> [u8; HEAD_LEN] {
+        let [_, a, b, c] = self.len.to_be_bytes();
+        let [d, e, f, g] = self.stream.to_be_bytes();
+        [a, b, c, self.kind, self.flags, d, e, f, g]
+    }
+
+    /// Whether it brings settings, and does not acknowledge any, as far as its head tells.
+    pub fn is_settings(self) -> bool {
+        self.kind == Self::SETTINGS && self.flags & 1 == 0 && self.stream == 0
+    }
+
+    /// Cuts it after so many bytes of its payload, if it has more: then this is the head of what is behind, which goes on with its fields.
+    pub fn cut(&mut self, most: u32) -> Option<FrameHead> {
+        let rest = self.len.checked_sub(most).filter(|rest| *rest > 0)?;
+        let behind = FrameHead {
+            len: rest,
+            kind: Self::CONTINUATION,
+            flags: self.flags & Self::END_HEADERS,
+            stream: self.stream,
+        };
+        self.len = most;
+        self.flags &= !Self::END_HEADERS;
+        Some(behind)
+    }
+
     /// Whether it goes on with the fields of the frame before it.
-    pub(super) fn continues(self) -> bool {
+    pub fn continues(self) -> bool {
         self.kind == Self::CONTINUATION
     }
 
     /// Whether fields that it has are whole with it.
-    pub(super) fn ends_fields(self) -> bool {
-        !matches!(self.kind, Self::HEADERS | Self::CONTINUATION) || self.flags & 4 != 0
+    pub fn ends_fields(self) -> bool {
+        !matches!(self.kind, Self::HEADERS | Self::CONTINUATION)
+            || self.flags & Self::END_HEADERS != 0
     }
 
     /// Whether it is the last frame of its stream, if it is one of data.
-    pub(super) fn ends_stream(self) -> bool {
+    pub fn ends_stream(self) -> bool {
         self.flags & 1 != 0
     }
 }
 
 /// A part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
+pub enum Part<'a> {
     /// Bytes of a head, or of its payload if they are not those of data.
     Bytes(&'a [u8]),
     /// Behind a frame's head.
@@ -58,7 +97,7 @@ pub(super) enum Part<'a> {
 
 /// Cuts a stream of bytes, however it is split, into frames.
 #[derive(Debug, Default)]
-pub(super) struct FrameCutter {
+pub struct FrameCutter {
     head: [u8; HEAD_LEN],
     /// Bytes of the head that have come.
     have: usize,
@@ -71,20 +110,25 @@ pub(super) struct FrameCutter {
 
 impl FrameCutter {
     /// One that begins so many bytes before the first frame.
-    pub(super) fn behind(bytes: usize) -> FrameCutter {
+    pub fn behind(bytes: usize) -> FrameCutter {
         FrameCutter {
             left: bytes,
             ..FrameCutter::default()
         }
     }
 
+    /// Bytes of a head that has not come whole.
+    pub fn of_head(&self) -> usize {
+        self.have
+    }
+
     /// Whether a frame has begun and has not come whole.
-    pub(super) fn is_inside(&self) -> bool {
+    pub fn is_inside(&self) -> bool {
         self.have > 0 || self.left > 0
     }
 
     /// Takes the first part off `bytes`, if there is one.
-    pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Part<'a>> {
+    pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Part<'a>> {
         if std::mem::take(&mut self.is_complete) {
             let head = FrameHead::read(&self.head);
             self.have = 0;

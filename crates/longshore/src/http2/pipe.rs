@@ -19,21 +19,18 @@ use std::task::{Context, Poll};
 use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::frames::{FrameCutter, FrameHead, Part};
+use super::frames::{FrameCutter, FrameHead, HEAD_LEN, Part};
+use super::settings::Settings;
 
 /// Bytes of frames that wait for the socket at most, but for one frame.
-const MOST: usize = 128 * 1024;
+const MOST: usize = 512 * 1024;
 
 /// Bytes of content, without the content.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Blank(pub(super) usize);
+pub struct Blank(pub usize);
 
-impl Blank {
-    /// A whole frame of so many is one record of TLS with its head.
-    pub(super) const MOST: usize = 16 * 1024 - 9;
-}
-
-static NOTHING: [u8; 16 * 1024] = [0; 16 * 1024];
+/// Never read: whoever would, gets a length.
+static NOTHING: [u8; Data::TURN] = [0; Data::TURN];
 
 impl Buf for Blank {
     fn remaining(&self) -> usize {
@@ -49,19 +46,34 @@ impl Buf for Blank {
     }
 }
 
-/// Content of a response.
+/// Content of a response, which is sent as DATA frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Data {
-    pub(super) stream: u32,
-    pub(super) len: u64,
-    pub(super) ends_stream: bool,
+pub struct Data {
+    pub stream: u32,
+    pub len: u64,
+    pub ends_stream: bool,
+}
+
+impl Data {
+    /// Bytes of a frame: with its head it is one record of TLS, and every client takes it (RFC 9113 §6.5.2).
+    pub const FRAME: usize = 16 * 1024 - HEAD_LEN;
+    /// Bytes of a stream that `h2` gives at a time, before others have their turn: as one frame, which is several to the client.
+    pub const TURN: usize = 8 * Self::FRAME;
+
+    /// The head of a frame of so many bytes of it; of the last one, if that is all that is left.
+    pub fn head(&self, len: u64, left: u64) -> [u8; HEAD_LEN] {
+        let is_last = self.ends_stream && left == len;
+        FrameHead::data(self.stream, len as u32, is_last).to_bytes()
+    }
 }
 
 /// The bytes of both directions.
 #[derive(Debug, Default)]
-pub(super) struct Pipe {
+pub struct Pipe {
     input: VecDeque<u8>,
     input_ended: bool,
+    /// What the client says of how it is to be sent frames; nothing in a client's pipe.
+    settings: Option<Settings>,
     output: VecDeque<u8>,
     /// Bytes of the output before each content.
     cuts: VecDeque<(usize, Data)>,
@@ -69,6 +81,8 @@ pub(super) struct Pipe {
     last: usize,
     /// Bytes that wait, with those of content.
     waiting: usize,
+    /// Bytes of a frame of fields before it has to be cut, and the head of what is behind.
+    behind: Option<(usize, FrameHead)>,
     cutter: FrameCutter,
     /// `h2` was told to wait for room.
     is_full: bool,
@@ -79,28 +93,34 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
+    /// Bytes of a frame that every client takes (RFC 9113 §6.5.2).
+    const FRAME: u32 = 16 * 1024;
+
     /// Takes what has come.
-    pub(super) fn handle_input(&mut self, bytes: &[u8]) {
-        self.input.extend(bytes);
+    pub fn handle_input(&mut self, bytes: &[u8]) {
+        match &mut self.settings {
+            Some(settings) => settings.take(bytes, &mut self.input),
+            None => self.input.extend(bytes),
+        }
     }
 
     /// Nothing more comes.
-    pub(super) fn handle_end(&mut self) {
+    pub fn handle_end(&mut self) {
         self.input_ended = true;
     }
 
     /// Bytes that came and that `h2` has not taken.
-    pub(super) fn input_len(&self) -> usize {
+    pub fn input_len(&self) -> usize {
         self.input.len()
     }
 
     /// Whether there is something to send.
-    pub(super) fn has_output(&self) -> bool {
+    pub fn has_output(&self) -> bool {
         self.waiting > 0 || !self.cuts.is_empty()
     }
 
     /// The content to send next. What goes before it is moved to the end of `front`; all that there is, if there is no content.
-    pub(super) fn next_data(&mut self, front: &mut Vec<u8>) -> Option<Data> {
+    pub fn next_data(&mut self, front: &mut Vec<u8>) -> Option<Data> {
         let (bytes, data) = match self.cuts.pop_front() {
             Some((bytes, data)) => (bytes, Some(data)),
             None => (std::mem::take(&mut self.last), None),
@@ -110,25 +130,34 @@ impl Pipe {
         data
     }
 
+    /// Bytes that came and that `h2` may take.
+    fn readable(&self) -> usize {
+        let held_back = self.settings.as_ref().map_or(0, Settings::held_back);
+        match self.input_ended {
+            true => self.input.len(),
+            false => self.input.len() - held_back,
+        }
+    }
+
     /// Gives back memory that is not in use.
-    pub(super) fn trim(&mut self) {
+    pub fn trim(&mut self) {
         self.input.shrink_to_fit();
         self.output.shrink_to_fit();
         self.cuts.shrink_to_fit();
     }
 
     /// Whether `h2` waits for room that there is now.
-    pub(super) fn has_made_room(&mut self) -> bool {
+    pub fn has_made_room(&mut self) -> bool {
         self.waiting < MOST && std::mem::take(&mut self.is_full)
     }
 
     /// Writes of `h2` that were taken.
-    pub(super) fn writes(&self) -> u64 {
+    pub fn writes(&self) -> u64 {
         self.writes
     }
 
     /// Which write brings the last of what `h2` has framed by now; of streams that have ended since, nothing comes behind it.
-    pub(super) fn last_write(&self) -> u64 {
+    pub fn last_write(&self) -> u64 {
         self.writes + u64::from(self.is_refused)
     }
 
@@ -140,17 +169,17 @@ impl Pipe {
         !self.is_full
     }
 
-    fn write(&mut self, mut bytes: &[u8]) {
+    pub(super) fn write(&mut self, mut bytes: &[u8]) {
         while let Some(part) = self.cutter.next(&mut bytes) {
             match part {
-                Part::Bytes(bytes) => {
-                    self.output.extend(bytes);
-                    self.last += bytes.len();
-                    self.waiting += bytes.len();
-                }
+                Part::Bytes(bytes) => self.write_bytes(bytes),
                 // The content has its length from the frame, and not from what has come of it.
                 Part::Data(_) => {}
                 Part::Head(head) if head.kind == FrameHead::DATA => {
+                    // It is framed again when it is sent.
+                    self.output.truncate(self.output.len() - HEAD_LEN);
+                    self.last -= HEAD_LEN;
+                    self.waiting -= HEAD_LEN;
                     let data = Data {
                         stream: head.stream,
                         len: head.len.into(),
@@ -160,26 +189,64 @@ impl Pipe {
                     self.cuts.push_back((bytes, data));
                     self.waiting += head.len as usize;
                 }
-                Part::Head(_) => {}
+                Part::Head(head) => self.cut(head),
             }
         }
+    }
+
+    /// Cuts a frame of fields whose head was written, if the client does not take it whole.
+    fn cut(&mut self, mut head: FrameHead) {
+        if let Some(behind) = head.cut(Self::FRAME) {
+            self.output.truncate(self.output.len() - HEAD_LEN);
+            self.output.extend(head.to_bytes());
+            self.behind = Some((head.len as usize, behind));
+        }
+    }
+
+    fn write_bytes(&mut self, mut bytes: &[u8]) {
+        while let Some((before, mut head)) = self.behind.take() {
+            if bytes.len() <= before {
+                self.behind = Some((before - bytes.len(), head));
+                break;
+            }
+            let (front, rest) = bytes.split_at(before);
+            self.put(front);
+            bytes = rest;
+            let behind = head.cut(Self::FRAME);
+            self.put(&head.to_bytes());
+            self.behind = behind.map(|behind| (head.len as usize, behind));
+        }
+        self.put(bytes);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.output.extend(bytes);
+        self.last += bytes.len();
+        self.waiting += bytes.len();
     }
 }
 
 /// A pipe's end for `h2`, and for us.
 #[derive(Clone, Debug, Default)]
-pub(super) struct End(Arc<Mutex<Pipe>>);
+pub struct End(Arc<Mutex<Pipe>>);
 
 impl End {
+    /// The end of a server.
+    pub fn of_server() -> End {
+        let end = End::default();
+        end.pipe().settings = Some(Settings::new());
+        end
+    }
+
     /// The end of a client, which sends something before its first frame.
     #[cfg(test)]
-    pub(super) fn of_client() -> End {
+    pub fn of_client() -> End {
         let end = End::default();
         end.pipe().cutter = FrameCutter::behind(super::arrivals::PREFACE);
         end
     }
 
-    pub(super) fn pipe(&self) -> MutexGuard<'_, Pipe> {
+    pub fn pipe(&self) -> MutexGuard<'_, Pipe> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -191,11 +258,12 @@ impl AsyncRead for End {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut pipe = self.pipe();
-        if pipe.input.is_empty() && !pipe.input_ended {
+        let readable = pipe.readable();
+        if readable == 0 && !pipe.input_ended {
             // It is polled again when more has come.
             return Poll::Pending;
         }
-        let len = buffer.remaining().min(pipe.input.len());
+        let len = buffer.remaining().min(readable);
         let (front, back) = pipe.input.as_slices();
         let front = &front[..front.len().min(len)];
         buffer.put_slice(front);

@@ -7,16 +7,17 @@ use std::task::{Context, Poll};
 use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 
-use super::pipe::{Blank, End};
-use super::stream::AHEAD;
-use crate::http::Limits;
+use super::pipe::{Blank, Data, End};
 
 /// Requests that are answered at a time.
 const STREAMS: u32 = 100;
 
+/// Bytes of a stream that `h2` frames before any of them is sent.
+pub const AHEAD: usize = 4 * Data::TURN;
+
 /// In which phase it is.
 #[derive(Debug)]
-pub(super) enum Framing {
+pub enum Framing {
     /// What the client begins with has not come.
     Handshake(Box<Handshake<End, Blank>>),
     Open(Box<Connection<End, Blank>>),
@@ -25,28 +26,35 @@ pub(super) enum Framing {
 }
 
 /// What a client has done.
-pub(super) enum Incoming {
+pub enum Incoming {
     Request(Box<http::Request<RecvStream>>, SendResponse<Blank>),
     /// The connection is over, and what there is to say of it is framed.
     Over(Option<h2::Error>),
 }
 
 impl Framing {
-    pub(super) fn new(end: End, limits: &Limits) -> Framing {
-        let handshake = Builder::new()
+    /// One whose requests have heads of `head` bytes at most. `windows` are the bytes of content that a client may send before they are used: of
+    /// a stream, and of all; otherwise those that a client knows before it is told (RFC 9113 §6.9.2).
+    pub fn new(end: End, head: usize, windows: Option<[u32; 2]>) -> Framing {
+        let mut builder = Builder::new();
+        builder
             .max_concurrent_streams(STREAMS)
-            .max_header_list_size(limits.head as u32)
-            .max_send_buffer_size(AHEAD)
-            .handshake(end);
-        Framing::Handshake(Box::new(handshake))
+            .max_header_list_size(head as u32)
+            .max_send_buffer_size(AHEAD);
+        if let Some([stream, all]) = windows {
+            builder
+                .initial_window_size(stream)
+                .initial_connection_window_size(all);
+        }
+        Framing::Handshake(Box::new(builder.handshake(end)))
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         matches!(self, Framing::Closed)
     }
 
     /// Takes what has come, and frames what is to be sent.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         if let Framing::Handshake(handshake) = self {
             match std::task::ready!(Pin::new(handshake).poll(context)) {
                 Ok(connection) => *self = Framing::Open(Box::new(connection)),
@@ -72,7 +80,7 @@ impl Framing {
 
     /// Lets requests under way come to their end, and tells the client to send no others (RFC 9113 §6.8). False while that is not known to be
     /// a client of HTTP/2: it is to be called again then.
-    pub(super) fn drain(&mut self) -> bool {
+    pub fn drain(&mut self) -> bool {
         match self {
             Framing::Open(connection) => connection.graceful_shutdown(),
             Framing::Handshake(_) => return false,
@@ -82,7 +90,7 @@ impl Framing {
     }
 
     /// Ends it: tells the client with GOAWAY which of its requests were looked at.
-    pub(super) fn end(&mut self, reason: Reason) {
+    pub fn end(&mut self, reason: Reason) {
         match self {
             Framing::Open(connection) => connection.abrupt_shutdown(reason),
             Framing::Handshake(_) | Framing::Closed => *self = Framing::Closed,

@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 
 /// The connection and its streams that were woken.
 #[derive(Debug, Default)]
-pub(super) struct Wakes {
+pub struct Wakes {
     connection: AtomicBool,
     streams: Mutex<Vec<u32>>,
 }
@@ -29,17 +29,22 @@ impl Wake for StreamWake {
 
 impl Wakes {
     /// What wakes a stream.
-    pub(super) fn of_stream(self: &Arc<Self>, stream: u32) -> Waker {
+    pub fn of_stream(self: &Arc<Self>, stream: u32) -> Waker {
         Arc::new(StreamWake(stream, Arc::clone(self))).into()
     }
 
+    /// Has a stream go on.
+    pub fn wake_stream(&self, stream: u32) {
+        self.streams().push(stream);
+    }
+
     /// Whether the connection was woken since this was asked last.
-    pub(super) fn take_connection(&self) -> bool {
+    pub fn take_connection(&self) -> bool {
         self.connection.swap(false, Ordering::Relaxed)
     }
 
     /// Exchanges the streams that were woken since for an empty list.
-    pub(super) fn swap_streams(&self, empty: &mut Vec<u32>) {
+    pub fn swap_streams(&self, empty: &mut Vec<u32>) {
         std::mem::swap(&mut *self.streams(), empty);
     }
 

@@ -12,19 +12,19 @@ const A_SECOND: u64 = 10;
 /// What comes back with each request that is answered, and each frame of content that is sent: its windows have to be opened again.
 const FOR_WORK: u64 = 4;
 /// Bytes of a frame that is worth that, or it ends its stream: one of few bytes costs us more than the client that asks for it (CVE-2019-9511).
-pub(super) const WORTH: u64 = 1024;
+pub const WORTH: u64 = 1024;
 /// What a request that is reset costs: its file was opened for nothing.
 const OF_RESET: u64 = 20;
 
 /// What a client may still send.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub struct Allowance {
     left: u64,
     at: Instant,
 }
 
 impl Allowance {
-    pub(super) fn new(now: Instant) -> Allowance {
+    pub fn new(now: Instant) -> Allowance {
         Allowance {
             left: MOST,
             at: now,
@@ -32,7 +32,7 @@ impl Allowance {
     }
 
     /// A frame has come; whether it is one too many.
-    pub(super) fn take(&mut self, now: Instant, head: FrameHead) -> bool {
+    pub fn take(&mut self, now: Instant, head: FrameHead) -> bool {
         let cost = match head.kind {
             // Windows limit it.
             FrameHead::DATA if head.len > 0 => return false,
@@ -49,9 +49,9 @@ impl Allowance {
         is_flood
     }
 
-    /// A request was answered, or a frame of content sent that is worth something.
-    pub(super) fn worked(&mut self) {
-        self.give(FOR_WORK);
+    /// Requests were answered, or frames of content sent that are worth something.
+    pub fn worked(&mut self, times: u32) {
+        self.give(FOR_WORK.saturating_mul(times.into()));
     }
 
     fn give(&mut self, more: u64) {
