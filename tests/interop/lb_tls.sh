@@ -147,7 +147,7 @@ if ! eventually listens "$ours4" 80; then
     exit
 fi
 
-get() { curl -s --insecure --no-progress-meter --max-time 60 "$@" 2>>"$scratch/curl.log"; }
+get() { curl --http1.1 -s --insecure --no-progress-meter --max-time 60 "$@" 2>>"$scratch/curl.log"; }
 is() { if [[ $2 == "$3" ]]; then ok "$1"; else not_ok "$1" "wanted '$2', got '$3'"; fi; }
 same() { if cmp -s "$2" "$3"; then ok "$1"; else not_ok "$1" 'the bytes differ'; fi; }
 count() { # GROUP NAME
@@ -167,7 +167,7 @@ is 'and of none' "http $linux4 http" "$(get -H 'X-Forwarded-Proto: https' "http:
 is 'POST of 1 MiB in chunks' 1048576 "$(get -H 'Transfer-Encoding: chunked' -H 'Expect:' --data-binary "@$scratch/root/large" "https://$ours4/sink")"
 is 'keep-alive' '200:1 200:0 200:0 ' \
     "$(get -w '%{http_code}:%{num_connects} ' -o /dev/null "https://$ours4/secret" -o /dev/null "https://$ours4/large" -o /dev/null "https://$ours4/tell")"
-is 'HTTP/1.1 is agreed on' 'HTTP/1.1 200' "$(get --http2 -o /dev/null -w 'HTTP/%{http_version} %{http_code}' "https://$ours4/secret")"
+is 'HTTP/2 is agreed on with a client that offers it' 'HTTP/2 200' "$(get --http2 -o /dev/null -w 'HTTP/%{http_version} %{http_code}' "https://$ours4/secret")"
 three='GET /tell HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\n\r\nGET /tell HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'
 is 'three requests at once are answered in order' '200 404 200 ' \
     "$(printf "$three" | client "$ours4:443" | tr -d '\r' | awk '/^HTTP/ { printf "%s ", $2 }')"

@@ -59,7 +59,7 @@ pub enum Command {
     /// Download a URL over HTTPS; the NIC decrypts
     #[command(after_help = get::EXAMPLES)]
     Get(get::Options),
-    /// Balance HTTP/1.1 and TCP over several backends
+    /// Balance HTTP and TCP over several backends
     #[command(after_help = lb::options::EXAMPLES)]
     Lb(lb::Options),
     /// Show the counters of a running server, as `ethtool -S` does

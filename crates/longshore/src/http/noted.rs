@@ -40,6 +40,18 @@ impl Noted {
         self.text.extend_from_slice(value("user-agent"));
     }
 
+    /// What was noted came by HTTP/2, whatever its line says.
+    pub fn set_http2(&mut self) {
+        let line = &mut self.text[..self.ends[0]];
+        if let Some(version) = line
+            .len()
+            .checked_sub(3)
+            .filter(|_| line.ends_with(b"HTTP/1.1"))
+        {
+            line[version..].copy_from_slice(b"2.0");
+        }
+    }
+
     /// Notes a request that came as `fields` and in other words than a head's: its line, made of these.
     pub fn note_words<'a>(&mut self, words: [&str; 3], field: impl Fn(&str) -> Option<&'a [u8]>) {
         self.text.clear();

@@ -98,7 +98,7 @@ impl Balancer {
             let tls = means.tls.as_ref().filter(|_| frontend.tls);
             let rule = frontend.matching.clone();
             frontends.push(Frontend {
-                tls: tls.map(|tls| tls.role(frontend.mode)),
+                tls: tls.map(|tls| tls.role(&frontend)),
                 matcher: rule.map(|rule| Arc::new(Matcher::new(rule, stack, means.offload))),
                 config: frontend,
                 counters: FrontendCounters::default(),
@@ -115,6 +115,8 @@ impl Balancer {
                 is_quiet,
                 roles: Roles::default(),
                 woken: VecDeque::new(),
+                touched: VecDeque::new(),
+                opened: VecDeque::new(),
                 splices: Vec::new(),
                 can_splice: means.can_splice,
                 offload: means.offload,
@@ -158,7 +160,25 @@ impl Balancer {
             progress = true;
             self.with(now, stack, key, |session, sh| session.handle_room(sh));
         }
-        progress
+        progress | self.pass_between(now, stack)
+    }
+
+    /// Lets sessions go on that have something for each other, once each: those of connections and of their streams.
+    fn pass_between(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        let has_some = !self.parts.opened.is_empty() || !self.parts.touched.is_empty();
+        while let Some(opened) = self.parts.opened.pop_front() {
+            let (key, index) = (self.sessions.reserve(), opened.frontend);
+            let mut sh = self.parts.share(now, stack, index);
+            let session = Box::new(Session::of_stream(key, opened, &mut sh));
+            self.sessions.fill(key, session);
+            self.with(now, stack, key, |session, sh| session.drive(sh));
+        }
+        for _ in 0..self.parts.touched.len() {
+            if let Some(key) = self.parts.touched.pop_front() {
+                self.with(now, stack, key, |session, sh| session.drive(sh));
+            }
+        }
+        has_some
     }
 
     /// Accepts what was held back, as far as the stack has memory for it again.
@@ -194,11 +214,20 @@ impl Balancer {
             self.parts.ends.filter(|_| self.sessions.open > 0),
             self.parts.admission.poll_timeout(),
             // Who has had a turn or may have a server goes on at once.
-            (!self.ready.is_empty() || !self.parts.woken.is_empty()).then_some(self.swept),
+            self.has_more().then_some(self.swept),
         ]
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// Whether there is something to do without an event.
+    fn has_more(&self) -> bool {
+        let parts = &self.parts;
+        !self.ready.is_empty()
+            || !parts.woken.is_empty()
+            || !parts.touched.is_empty()
+            || !parts.opened.is_empty()
     }
 
     /// Takes no new clients and no new requests; what is under way may go on for a while.
@@ -329,6 +358,9 @@ impl Balancer {
             let mut session = Box::new(Session::new(key, index, id, endpoints, &mut sh));
             let fate = session.drive(&mut sh);
             self.sessions.fill(key, session);
+            if fate == Fate::Over {
+                self.parts.admission.ended();
+            }
             self.settle(key, fate);
         }
     }
@@ -346,6 +378,15 @@ impl Balancer {
         };
         let index = session.frontend;
         let fate = action(session, &mut self.parts.share(now, stack, index));
+        let is_connection = !session.is_stream();
+        if let Some(connection) = session.take_news()
+            && self.parts.touched.back() != Some(&connection)
+        {
+            self.parts.touched.push_back(connection);
+        }
+        if fate == Fate::Over && is_connection {
+            self.parts.admission.ended();
+        }
         self.settle(key, fate);
         if fate == Fate::Over {
             self.accept_held_back(now, stack, index);
@@ -364,7 +405,6 @@ impl Balancer {
     fn settle(&mut self, key: SessionKey, fate: Fate) {
         let sessions = &mut self.sessions;
         if fate == Fate::Over {
-            self.parts.admission.ended();
             return sessions.remove(key);
         }
         if fate == Fate::Ready {

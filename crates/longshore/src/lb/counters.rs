@@ -32,6 +32,12 @@ counters! {
         requests_shed,
         /// Times that memory became short, or exhausted: then connections wait to be accepted.
         memory_shortages,
+        /// Connections by HTTP/2; their requests count as others do.
+        http2_connections,
+        /// Clients of HTTP/2 sent away for frames that ask for nothing, or for resets.
+        http2_floods,
+        /// Streams of HTTP/2 that ended before their response was whole.
+        http2_resets,
         /// TLS handshakes with clients that came to their end.
         handshakes,
         /// TLS handshakes with clients that failed.

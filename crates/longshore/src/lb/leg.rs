@@ -6,14 +6,17 @@ use std::time::Instant;
 
 use host::{CloseReason, Offload, SocketError, SocketId, Stack, TlsRole};
 
+use super::http2::Conduit;
 use super::inbox::Inbox;
 use crate::matching::Matcher;
 
 /// One connection.
 #[derive(Debug)]
 pub struct Leg {
-    /// Its socket.
+    /// Its socket; of a stream, that of the connection which it is in.
     pub id: SocketId,
+    /// What takes the place of the socket, if this is a stream of HTTP/2.
+    pub conduit: Option<Conduit>,
     /// What came.
     pub inbox: Inbox,
     /// A read may give something: edge-triggered, until one would block.
@@ -53,6 +56,7 @@ impl Leg {
     pub fn new(id: SocketId) -> Self {
         Leg {
             id,
+            conduit: None,
             inbox: Inbox::default(),
             is_readable: true,
             at_end: false,
@@ -61,6 +65,14 @@ impl Leg {
             is_forbidden: false,
             outbox: Vec::new(),
             sent: 0,
+        }
+    }
+
+    /// A stream of HTTP/2 on the connection of that socket.
+    pub fn of_stream(connection: SocketId, conduit: Conduit) -> Self {
+        Leg {
+            conduit: Some(conduit),
+            ..Leg::new(connection)
         }
     }
 
@@ -84,6 +96,11 @@ impl Leg {
     pub fn fill(&mut self, now: Instant, stack: &mut Stack) -> Result<Filled, SocketError> {
         if self.at_end {
             return Ok(Filled::End);
+        }
+        if let Some(conduit) = &self.conduit {
+            let filled = conduit.read(&mut self.inbox)?;
+            self.at_end = filled == Filled::End;
+            return Ok(filled);
         }
         if !self.is_readable {
             return Ok(Filled::Nothing);
@@ -157,7 +174,7 @@ impl Leg {
         if self.outbox.is_empty() {
             return Ok(true);
         }
-        self.sent += send(now, stack, self.id, &self.outbox[self.sent..])?;
+        self.sent += self.send(now, stack, &self.outbox[self.sent..])?;
         let done = self.is_flushed();
         if done {
             self.outbox.clear();
@@ -195,12 +212,15 @@ impl Leg {
     /// # Errors
     /// When the connection is broken.
     pub fn send(
-        &mut self,
+        &self,
         now: Instant,
         stack: &mut Stack,
         bytes: &[u8],
     ) -> Result<usize, SocketError> {
-        send(now, stack, self.id, bytes)
+        match &self.conduit {
+            Some(conduit) => conduit.write(bytes),
+            None => send(now, stack, self.id, bytes),
+        }
     }
 
     /// Ends our direction.
@@ -208,7 +228,10 @@ impl Leg {
         if !self.is_shut {
             self.is_shut = true;
             // A connection that is gone needs no end.
-            let _ = stack.shutdown(now, self.id);
+            match &self.conduit {
+                Some(conduit) => conduit.shut(),
+                None => drop(stack.shutdown(now, self.id)),
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ mod events;
 mod fault;
 mod health;
 mod http;
+mod http2;
 mod inbox;
 mod keys;
 mod leg;

@@ -10,7 +10,7 @@ use super::config;
 use super::counters::FrontendCounters;
 use super::keys::{Roles, SessionKey};
 use super::pool::Pool;
-use super::session::Shared;
+use super::session::{Opened, Shared};
 use crate::access_log::AccessLog;
 use crate::admission::Admission;
 use crate::matching::Matcher;
@@ -25,6 +25,10 @@ pub(super) struct Parts {
     pub(super) roles: Roles,
     /// Sessions that waited for a server and may try again.
     pub(super) woken: VecDeque<SessionKey>,
+    /// Sessions for which others have something, in memory.
+    pub(super) touched: VecDeque<SessionKey>,
+    /// Streams of HTTP/2 that have begun.
+    pub(super) opened: VecDeque<Opened>,
     pub(super) splices: Vec<Option<(SpliceHandle, SessionKey)>>,
     pub(super) can_splice: bool,
     /// What of TLS and of searches is the NIC's.
@@ -58,6 +62,8 @@ impl Parts {
             access_log: self.access_log.as_mut(),
             roles: &mut self.roles,
             woken: &mut self.woken,
+            touched: &mut self.touched,
+            opened: &mut self.opened,
             splices: &mut self.splices,
             // A splice would carry records to the backend.
             can_splice: self.can_splice && frontend.tls.is_none(),

@@ -6,12 +6,13 @@ use anyhow::Result;
 use handshake::{Certificates, KeyLogSink, Options, server_config_by_name};
 use host::TlsRole;
 
-use super::config::Mode;
+use super::config::{Frontend, Mode};
 
 /// The load balancer's part in handshakes.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    http: TlsRole,
+    http2: TlsRole,
+    http1: TlsRole,
     bytes: TlsRole,
 }
 
@@ -31,16 +32,18 @@ impl Tls {
             Ok::<_, anyhow::Error>(TlsRole::Server { config })
         };
         Ok(Tls {
-            http: role(&["http/1.1", "http/1.0"])?,
+            http2: role(&["h2", "http/1.1", "http/1.0"])?,
+            http1: role(&["http/1.1", "http/1.0"])?,
             // What a backend speaks is not known.
             bytes: role(&[])?,
         })
     }
 
-    /// That of a frontend of this mode.
-    pub(super) fn role(&self, mode: Mode) -> TlsRole {
-        match mode {
-            Mode::Http => self.http.clone(),
+    /// That of this frontend.
+    pub(super) fn role(&self, frontend: &Frontend) -> TlsRole {
+        match frontend.mode {
+            Mode::Http if frontend.http2 => self.http2.clone(),
+            Mode::Http => self.http1.clone(),
             Mode::Tcp => self.bytes.clone(),
         }
     }

@@ -201,6 +201,9 @@ impl Frontend {
             restart.push(key("tls"));
             config.splice = before.splice;
         }
+        if config.http2 != before.http2 && config.tls == before.tls {
+            restart.push(key("http2"));
+        }
         if config.matching != before.matching {
             restart.push(key("match"));
             // What is searched is not spliced.
@@ -208,6 +211,7 @@ impl Frontend {
         }
         config.listen.clone_from(&before.listen);
         config.tls = before.tls;
+        config.http2 = before.http2;
         config.matching.clone_from(&before.matching);
         config.routes.renumber(places);
         self.config = config;

@@ -144,6 +144,7 @@ fn check_frontend(
         name: name.to_owned(),
         mode,
         tls: from.tls,
+        http2: check_http2(place, from, mode)?,
         listen,
         routes,
         accept_proxy: from.accept_proxy,
@@ -167,6 +168,20 @@ fn check_frontend(
             window: span(from.min_rate_time, MinRate::WINDOW),
         },
     })
+}
+
+/// HTTP/2 is agreed on in the handshake of TLS, and has heads that can't be searched.
+fn check_http2(place: &Place, from: &file::Frontend, mode: Mode) -> Result<bool, Wrong> {
+    let remedy = match (mode, from.tls, from.matching.is_some()) {
+        (Mode::Http, true, false) => return Ok(from.http2.unwrap_or(true)),
+        (Mode::Http, false, _) => "remove it, or set tls = true: clients agree to HTTP/2 in TLS",
+        (Mode::Http, true, true) => "remove it, or match: compressed heads can't be searched",
+        (Mode::Tcp, ..) => "remove it, or set mode = \"http\": a TCP frontend reads no HTTP",
+    };
+    match from.http2 {
+        Some(true) => Err(place.at("http2").wrong("true", remedy)),
+        _ => Ok(false),
+    }
 }
 
 /// Reads the file of `match`, whose name counts from the configuration's folder.

@@ -27,6 +27,7 @@ pub(super) struct Frontend {
     pub mode: Option<Mode>,
     #[serde(default)]
     pub tls: bool,
+    pub http2: Option<bool>,
     pub pool: Option<String>,
     #[serde(default)]
     pub routes: Vec<Route>,

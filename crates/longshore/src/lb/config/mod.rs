@@ -64,6 +64,8 @@ pub struct Frontend {
     pub mode: Mode,
     /// Clients speak TLS.
     pub tls: bool,
+    /// Those that offer HTTP/2 get it.
+    pub http2: bool,
     /// Where it listens.
     pub listen: Vec<SocketAddr>,
     /// Which pool serves what.

@@ -292,12 +292,32 @@ fn keys_that_mean_nothing_for_a_tcp_frontend_are_refused() {
         "max-head = 2048",
         "idle-time = \"5s\"",
         "request-head-time = \"5s\"",
+        "http2 = true",
     ] {
         let name = key.split(' ').next().unwrap();
         assert!(wrong(&tcp(key)).contains(&format!("frontends.bytes.{name}")));
     }
     let introduced = tcp("request-head-time = \"5s\"\naccept-proxy = true");
     assert!(Config::parse("lb.toml", &introduced).is_ok());
+}
+
+#[test]
+fn http2_is_for_clients_in_tls_that_are_not_searched() {
+    let http = |keys: &str| {
+        format!(
+            "[frontends.web]\nlisten = [\"10.9.0.2:80\"]\npool = \"app\"\n{keys}\n\
+             [pools.app]\nbackends = [\"10.9.0.1:8081\"]\n"
+        )
+    };
+    for (keys, is_on) in [
+        ("", false),
+        ("tls = true", true),
+        ("tls = true\nhttp2 = false", false),
+    ] {
+        let config = Config::parse("lb.toml", &http(keys)).unwrap();
+        assert_eq!(config.frontends[0].http2, is_on, "{keys}");
+    }
+    assert!(wrong(&http("http2 = true")).contains("frontends.web.http2"));
 }
 
 #[test]
@@ -341,6 +361,7 @@ fn every_key_is_documented() {
         "shutdown-time",
         "listen",
         "mode",
+        "http2",
         "pool",
         "routes",
         "accept-proxy",

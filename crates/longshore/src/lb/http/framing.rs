@@ -99,6 +99,11 @@ impl Body {
         self.state == State::Done
     }
 
+    /// Whether what comes next is a field behind the last chunk, or the end of them.
+    pub fn is_in_trailers(&self) -> bool {
+        self.state == State::Trailer
+    }
+
     /// Whether only the end of the connection tells its end.
     pub fn ends_with_connection(&self) -> bool {
         self.state == State::Endless

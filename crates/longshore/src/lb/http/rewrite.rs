@@ -25,6 +25,8 @@ pub struct RequestRewrite<'a> {
     pub local: IpAddr,
     /// The client speaks TLS.
     pub is_secure: bool,
+    /// The request came by HTTP/2.
+    pub is_http2: bool,
     /// The backend is to close after the response.
     pub close: bool,
 }
@@ -125,7 +127,11 @@ pub fn rewrite_response(out: &mut Vec<u8>, response: &Response<'_, '_>, how: Res
 fn tell(out: &mut Vec<u8>, request: &Request<'_, '_>, how: &RequestRewrite<'_>) {
     let forwarding = how.forwarding;
     if let Some(via) = &forwarding.via {
-        let version = if request.is_newer { "1.1" } else { "1.0" };
+        let version = match (how.is_http2, request.is_newer) {
+            (true, _) => "2",
+            (false, true) => "1.1",
+            (false, false) => "1.0",
+        };
         let _ = write!(out, "Via: {version} {via}\r\n");
     }
     if forwarding.address {

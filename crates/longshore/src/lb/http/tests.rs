@@ -48,6 +48,7 @@ fn rewritten(request: &str, forwarding: &Forwarding, is_secure: bool) -> String 
         },
         local: [10, 9, 0, 2].into(),
         is_secure,
+        is_http2: false,
         close: false,
     };
     rewrite_request(&mut out, &request, how);

@@ -85,7 +85,7 @@ impl Session {
 
     /// A client that is slow to take what it was sent is waited for, within limits: what it was sent is memory.
     pub(super) fn linger_on(&mut self, sh: &mut Shared<'_>) -> Step {
-        if self.has_all(sh) {
+        if self.is_stream() || self.has_all(sh) {
             return Step::Over;
         }
         if sh.now >= self.lingers_until {
@@ -111,7 +111,7 @@ impl Session {
                 Ok(Filled::Nothing) => return Step::Wait,
                 // One that ends TCP and not TLS sends no more either, and may still take what it was sent.
                 Ok(Filled::End) | Err(SocketError::Closed(CloseReason::Truncated))
-                    if !self.has_all(sh) =>
+                    if !self.is_stream() && !self.has_all(sh) =>
                 {
                     return Step::Wait;
                 }

@@ -79,7 +79,9 @@ impl Session {
     }
 
     fn introduced(&mut self, sh: &mut Shared<'_>) {
+        let is_http2 = sh.stack.alpn(self.client.id) == Some(b"h2");
         match sh.frontend.mode {
+            Mode::Http if is_http2 => self.begin_http2(sh),
             Mode::Http => self.await_request(sh),
             Mode::Tcp => {
                 let pool = sh.frontend.routes.default_pool();

@@ -46,6 +46,9 @@ impl Session {
     pub(super) fn log_request(&mut self, head: std::ops::Range<usize>, sh: &Shared<'_>) {
         if let Some(logged) = &mut self.logged {
             logged.noted.note(&self.client.inbox.bytes()[head]);
+            if self.client.conduit.is_some() {
+                logged.noted.set_http2();
+            }
             logged.began = (sh.now, SystemTime::now());
             logged.status = 0;
             logged.bytes = 0;

@@ -6,6 +6,7 @@
 //!                   │            ▼ │          ▼           ▼         │
 //!                   │          Waiting      (choose)    (choose)    │
 //!                   └──────────────────────────────────────────────┘
+//!  Http2: a client of many streams, each of which has a session of its own, from Request on.
 //!  Refusing: a response of our own.   A TCP frontend goes from Introduction to (choose), and on to Tunnel.
 //!  With TLS, Securing is between Introduction and what follows: the handshake. That with a server is part of Connecting.
 //! ```
@@ -13,6 +14,7 @@
 mod attempt;
 mod ending;
 mod exchange;
+mod http2;
 mod introduction;
 mod log;
 mod reader;
@@ -31,6 +33,7 @@ use host::{
 
 use super::config;
 use super::counters::FrontendCounters;
+use super::http2::Http2;
 use super::keys::{Role, Roles, ServerKey, SessionKey};
 use super::leg::Leg;
 use super::pool::Pool;
@@ -44,6 +47,7 @@ use crate::min_rate::Reader;
 
 use attempt::Failure;
 use exchange::Exchange;
+pub use http2::Opened;
 use log::Logged;
 
 /// Bytes that one session relays before others have their turn.
@@ -73,6 +77,10 @@ pub struct Shared<'a> {
     pub roles: &'a mut Roles,
     /// Sessions that waited for a server and may try again.
     pub woken: &'a mut VecDeque<SessionKey>,
+    /// Sessions for which others have something, in memory.
+    pub touched: &'a mut VecDeque<SessionKey>,
+    /// Streams of HTTP/2 that have begun.
+    pub opened: &'a mut VecDeque<Opened>,
     /// Splices that sessions have asked for.
     pub splices: &'a mut Vec<Option<(SpliceHandle, SessionKey)>>,
     /// The stack splices.
@@ -121,6 +129,8 @@ enum Stage {
     Waiting(Ticket),
     Connecting,
     Exchange,
+    /// It speaks HTTP/2.
+    Http2,
     Tunnel,
     /// The splice is asked for, or there.
     Spliced(SpliceHandle),
@@ -151,6 +161,8 @@ pub struct Session {
     server: Option<Upstream>,
     endpoints: Endpoints,
     exchange: Exchange,
+    /// Its streams, if it speaks HTTP/2.
+    http2: Option<Box<Http2>>,
     /// It was sent a response of a backend's.
     was_served: bool,
     splicing: tunnel::Splicing,
@@ -190,7 +202,22 @@ impl Session {
         sh.counters.connections_open += 1;
         sh.roles.set(client, Role::Client(key));
         let _ = sh.stack.set_nodelay(client, true);
-        let mut session = Session {
+        let mut session = Session::at(key, frontend, Leg::new(client), endpoints, sh);
+        session.awaits_proxy_header = sh.frontend.accept_proxy;
+        if sh.tls.is_none() {
+            session.search(sh);
+        }
+        session
+    }
+
+    fn at(
+        key: SessionKey,
+        frontend: usize,
+        client: Leg,
+        endpoints: Endpoints,
+        sh: &Shared<'_>,
+    ) -> Self {
+        Session {
             key,
             frontend,
             deadline: sh.now + sh.frontend.request_head_time,
@@ -199,20 +226,17 @@ impl Session {
             acknowledged: 0,
             armed: None,
             stage: Stage::Introduction,
-            client: Leg::new(client),
+            client,
             server: None,
             endpoints,
             exchange: Exchange::default(),
+            http2: None,
             was_served: false,
             splicing: tunnel::Splicing::default(),
-            awaits_proxy_header: sh.frontend.accept_proxy,
+            awaits_proxy_header: false,
             is_looked_at: false,
             lingers_until: sh.now,
-        };
-        if sh.tls.is_none() {
-            session.search(sh);
         }
-        session
     }
 
     /// A socket of this session's may have something to read, or room.
@@ -282,6 +306,9 @@ impl Session {
 
     /// Does all that can be done now, within one turn.
     pub fn drive(&mut self, sh: &mut Shared<'_>) -> Fate {
+        if self.is_stream_gone() {
+            return self.client_lost(sh);
+        }
         self.go_on(Step::Again, sh)
     }
 
@@ -309,6 +336,7 @@ impl Session {
     pub fn handle_stop(&mut self, sh: &mut Shared<'_>) -> Fate {
         let is_between = self.stage == Stage::Request && self.client.inbox.is_empty();
         match self.stage {
+            Stage::Http2 => self.stop_http2(sh),
             _ if is_between => self.end(Step::Over, sh),
             Stage::Introduction | Stage::Securing | Stage::Lingering => self.end(Step::Over, sh),
             _ => Fate::Waits,
@@ -335,6 +363,7 @@ impl Session {
                 Stage::Waiting(_) => self.stay_queued(sh),
                 Stage::Securing | Stage::Connecting | Stage::Spliced(_) => Step::Wait,
                 Stage::Exchange => self.converse(sh),
+                Stage::Http2 => self.multiplex(sh),
                 Stage::Tunnel => self.relay(sh),
                 Stage::Refusing { keep_alive } => self.send_refusal(keep_alive, sh),
                 Stage::Lingering => self.linger(sh),
@@ -351,6 +380,10 @@ impl Session {
         sh.counters.match_closes += u64::from(self.client.is_forbidden);
         self.count_unspliced_tunnel(sh);
         self.drop_server(step == Step::Over, sh);
+        if self.end_stream(step) {
+            return Fate::Over;
+        }
+        self.leave_http2(sh);
         let id = self.client.id;
         sh.roles.clear(id);
         let _ = match step {
@@ -381,6 +414,7 @@ impl Session {
                 Step::Wait
             }
             Stage::Exchange => self.converse_expired(sh),
+            Stage::Http2 => self.http2_expired(sh),
             Stage::Tunnel => self.tunnel_expired(sh),
             Stage::Lingering => self.linger_on(sh),
             Stage::Introduction | Stage::Securing | Stage::Refusing { .. } => {

@@ -3,6 +3,7 @@
 use host::LegProgress;
 
 use super::{Session, Shared, Stage, Step};
+use crate::lb::http2::Conduit;
 use crate::min_rate::Progress;
 
 impl Session {
@@ -23,7 +24,8 @@ impl Session {
         };
         let acknowledged = info.tcp.map_or(0, |tcp| tcp.bytes_acked);
         let before = std::mem::replace(&mut self.acknowledged, acknowledged);
-        is_response && info.send_queue > 0 && acknowledged > before
+        let is_held = self.client.conduit.as_ref().is_some_and(Conduit::is_held);
+        is_response && !is_held && info.send_queue > 0 && acknowledged > before
     }
 
     /// Looks how much the client takes, as long as it holds a backend. A step, if that is too little.
@@ -32,6 +34,12 @@ impl Session {
             Stage::Exchange | Stage::Tunnel => {
                 let info = sh.stack.info(self.client.id)?;
                 let is_slow = self.is_too_slow((&info).into(), sh);
+                is_slow.then_some(Step::Abort)
+            }
+            Stage::Http2 => {
+                let info = sh.stack.info(self.client.id)?;
+                let progress = self.http2.as_ref()?.progress((&info).into());
+                let is_slow = self.is_too_slow(progress, sh);
                 is_slow.then_some(Step::Abort)
             }
             Stage::Spliced(handle) => {

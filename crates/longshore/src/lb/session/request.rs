@@ -133,6 +133,7 @@ impl Session {
             },
             local: self.endpoints.destination.ip(),
             is_secure: sh.frontend.tls,
+            is_http2: self.client.conduit.is_some(),
             close: exchange.asks_to_close,
         };
         rewrite_request(&mut exchange.replay, &request, how);

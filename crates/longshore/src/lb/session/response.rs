@@ -173,7 +173,9 @@ impl Session {
             return None;
         }
         exchange.begin_response();
-        self.reader.begin(sh.now, &sh.frontend.min_rate);
+        if self.client.conduit.is_none() {
+            self.reader.begin(sh.now, &sh.frontend.min_rate);
+        }
         // A server that was asked to close does so, even if its response does not say it (RFC 9112 §9.6).
         exchange.server_keeps =
             response.keep_alive && !response.is_tunnel && !exchange.asks_to_close;

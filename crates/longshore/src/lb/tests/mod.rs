@@ -3,6 +3,7 @@
 mod admission;
 mod failures;
 mod http;
+mod http2;
 mod min_rate;
 mod panic;
 mod queue;

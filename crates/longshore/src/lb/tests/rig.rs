@@ -3,6 +3,7 @@
 mod peer;
 pub mod secure;
 mod server;
+pub mod streams;
 
 use std::cell::RefCell;
 use std::collections::HashSet;

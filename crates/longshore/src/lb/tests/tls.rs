@@ -318,7 +318,7 @@ fn who_reads_nothing_in_tls_is_reset_as_others_are() {
 #[test]
 fn a_failed_handshake_is_told_to_the_client() {
     let mut rig = Rig::new(&secure("", ""), &[(8081, Manner::Serves)]);
-    let client = rig.client_of(client_of(b"h2"), GET);
+    let client = rig.client_of(client_of(b"spdy/3"), GET);
     rig.run(|rig| rig.clients[client].is_over());
     assert!(rig.clients[client].was_alerted);
     let counters = counters(&rig);

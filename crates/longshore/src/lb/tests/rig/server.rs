@@ -20,6 +20,8 @@ pub enum Manner {
     DiesMidway,
     /// It says nothing.
     Silent,
+    /// Nor does it take more than a thousand bytes a second.
+    Reluctant,
     /// It says nothing more after the beginning of a response.
     Stalls,
     /// No HTTP: what comes goes back.
@@ -45,7 +47,8 @@ pub(super) struct Server {
 
 impl Server {
     /// An end of which nothing has come.
-    pub(super) fn new(peer: Peer, port: u16, manner: Manner) -> Self {
+    pub(super) fn new(mut peer: Peer, port: u16, manner: Manner) -> Self {
+        peer.pace = (manner == Manner::Reluctant).then_some(1000);
         Server {
             peer,
             port,
@@ -62,7 +65,7 @@ impl Server {
             return;
         }
         match self.manner {
-            Manner::Silent => {}
+            Manner::Silent | Manner::Reluctant => {}
             Manner::Stalls => {
                 if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
                     peer.input.drain(..end);

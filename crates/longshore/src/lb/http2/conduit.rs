@@ -1,0 +1,255 @@
+//! What is between a session and the stream of HTTP/2 that it serves: a connection of HTTP/1.1 in memory.
+//!
+//! ```text
+//!            put, finish                read
+//!   stream ───────────────▶ request ───────────▶ session, as its client
+//!          ◀─────────────── response ◀──────────
+//!            take                       write
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use host::{CloseReason, SocketError};
+
+use crate::lb::inbox::Inbox;
+use crate::lb::keys::SessionKey;
+use crate::lb::leg::Filled;
+
+/// Bytes of responses of a connection that wait, in its streams and before them, until each may have [`FEW`](Held::FEW) alone.
+const HELD: usize = 1 << 20;
+
+/// Bytes of responses that wait in memory, of all streams of a connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held(Arc<AtomicUsize>);
+
+impl Held {
+    /// Bytes that may wait in one place at most.
+    const MOST: usize = 64 * 1024;
+    /// And when there are many already.
+    const FEW: usize = 4 * 1024;
+
+    /// Bytes that may wait where `waiting` do, and do not.
+    pub(super) fn room(&self, waiting: usize) -> usize {
+        let most = match self.0.load(Ordering::Relaxed) > HELD {
+            true => Self::FEW,
+            false => Self::MOST,
+        };
+        most.saturating_sub(waiting)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So much has gone.
+    pub(super) fn release(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Both directions of one.
+#[derive(Debug)]
+struct Between {
+    /// The session, once there is one.
+    session: Option<SessionKey>,
+    /// Wakes the stream.
+    waker: Waker,
+    request: Vec<u8>,
+    /// No request follows.
+    is_finished: bool,
+    response: VecDeque<u8>,
+    /// Nothing follows what there is of the response.
+    is_shut: bool,
+    /// The session has given up.
+    is_aborted: bool,
+    /// The client has.
+    is_gone: bool,
+    /// The session has done something that the connection is to hear of.
+    has_news: bool,
+    /// What the stream has waits for the client to open a window.
+    is_held: bool,
+}
+
+/// One end; both are alike.
+#[derive(Clone, Debug)]
+pub struct Conduit {
+    between: Arc<Mutex<Between>>,
+    /// The session of the client's connection.
+    connection: SessionKey,
+    held: Held,
+}
+
+impl Conduit {
+    /// One of a stream with this waker, on that connection.
+    pub(super) fn new(waker: Waker, connection: SessionKey, held: Held) -> Conduit {
+        let between = Between {
+            session: None,
+            waker,
+            request: Vec::new(),
+            is_finished: false,
+            response: VecDeque::new(),
+            is_shut: false,
+            is_aborted: false,
+            is_gone: false,
+            has_news: false,
+            is_held: false,
+        };
+        Conduit {
+            between: Arc::new(Mutex::new(between)),
+            connection,
+            held,
+        }
+    }
+
+    /// What counts the bytes that wait.
+    pub(super) fn held(&self) -> &Held {
+        &self.held
+    }
+
+    fn between(&self) -> MutexGuard<'_, Between> {
+        self.between.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session of the client's connection, if that is to hear of something since this was asked last.
+    pub fn take_news(&self) -> Option<SessionKey> {
+        let has_news = std::mem::take(&mut self.between().has_news);
+        has_news.then_some(self.connection)
+    }
+
+    /// The session that is this stream's client's.
+    pub fn serve(&self, session: SessionKey) {
+        self.between().session = Some(session);
+    }
+
+    /// Reads all that there is into a session's inbox.
+    ///
+    /// # Errors
+    /// The client has gone.
+    pub fn read(&self, inbox: &mut Inbox) -> Result<Filled, SocketError> {
+        let mut between = self.between();
+        if between.is_gone {
+            return Err(SocketError::Closed(CloseReason::Reset));
+        }
+        if between.request.is_empty() {
+            return Ok(match between.is_finished {
+                true => Filled::End,
+                false => Filled::Nothing,
+            });
+        }
+        inbox.put_bytes(&between.request);
+        between.request.clear();
+        between.tell();
+        Ok(Filled::Bytes)
+    }
+
+    /// Writes what there is room for; how much.
+    ///
+    /// # Errors
+    /// The client has gone.
+    pub fn write(&self, bytes: &[u8]) -> Result<usize, SocketError> {
+        let mut between = self.between();
+        if between.is_gone {
+            return Err(SocketError::Closed(CloseReason::Reset));
+        }
+        let room = self.held.room(between.response.len());
+        let written = bytes.len().min(room);
+        between.response.extend(&bytes[..written]);
+        self.held.add(written);
+        if written > 0 {
+            between.tell();
+        }
+        Ok(written)
+    }
+
+    /// Nothing follows what was written.
+    pub fn shut(&self) {
+        let mut between = self.between();
+        between.is_shut = true;
+        between.tell();
+    }
+
+    /// The session is over before its response was.
+    pub fn abort(&self) {
+        let mut between = self.between();
+        between.is_aborted = true;
+        between.tell();
+    }
+
+    /// Whether the client has gone.
+    pub fn is_gone(&self) -> bool {
+        self.between().is_gone
+    }
+
+    /// Whether what is written waits for the client to open a window.
+    pub fn is_held(&self) -> bool {
+        self.between().is_held
+    }
+
+    /// The session, to be told of what changed.
+    pub(super) fn session(&self) -> Option<SessionKey> {
+        self.between().session
+    }
+
+    /// Bytes of the request that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.between().request.len()
+    }
+
+    /// Adds to the request.
+    pub(super) fn put(&self, bytes: &[u8]) {
+        self.between().request.extend_from_slice(bytes);
+    }
+
+    /// The response is whole: no request follows.
+    pub(super) fn finish(&self) {
+        self.between().is_finished = true;
+    }
+
+    /// The client has gone, and with it what waits for it here.
+    pub(super) fn leave(&self) {
+        let mut between = self.between();
+        between.is_gone = true;
+        self.held.release(between.response.len());
+        between.response.clear();
+    }
+
+    pub(super) fn set_held(&self, is_held: bool) {
+        self.between().is_held = is_held;
+    }
+
+    /// Moves what has come of the response behind what is in `to`, `most` bytes at most; how much that is.
+    pub(super) fn take(&self, to: &mut Vec<u8>, most: usize) -> usize {
+        let mut between = self.between();
+        let len = between.response.len().min(most);
+        to.extend(between.response.drain(..len));
+        len
+    }
+
+    /// Whether the session has given up, or else has ended the response.
+    pub(super) fn ended(&self) -> Option<Ended> {
+        let between = self.between();
+        match (between.is_aborted, between.is_shut) {
+            (true, _) => Some(Ended::Aborted),
+            (_, true) if between.response.is_empty() => Some(Ended::Whole),
+            _ => None,
+        }
+    }
+}
+
+/// How a session has ended a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// As one ends a connection that is not reset.
+    Whole,
+    Aborted,
+}
+
+impl Between {
+    fn tell(&mut self) {
+        self.has_news = true;
+        self.waker.wake_by_ref();
+    }
+}

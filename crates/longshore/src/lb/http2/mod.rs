@@ -1,0 +1,407 @@
+//! A client that speaks HTTP/2: each of its streams is the client of a session of its own.
+//!
+//! ```text
+//!  socket ─▶ Arrivals ─▶ Pipe ─▶ Framing (h2) ─▶ Stream ─▶ HTTP/1.1 in a Conduit ─▶ Session ─▶ backend
+//!         ◀── front ◀─── Pipe ◀─ Framing (h2) ◀─ Stream ◀─────────────────────────
+//! ```
+//!
+//! So a stream is routed, queued, tried again, limited and logged as any other client's request is. The session of the connection has this.
+
+mod conduit;
+mod head;
+mod stream;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use host::SocketError;
+
+use super::config::Frontend;
+use super::keys::SessionKey;
+use super::leg::{Filled, Leg};
+use super::session::Shared;
+use crate::http::Status;
+use crate::http2::{Arrivals, Blank, ContentProgress, Data, End, Framing, Incoming, WORTH, Wakes};
+use crate::min_rate::Progress;
+
+pub use conduit::Conduit;
+use conduit::Held;
+use stream::{Step, Stream};
+
+/// Bytes that one connection sends and receives before others have their turn.
+const TURN_BYTES: u64 = 1 << 20;
+/// What a request takes of that.
+const REQUEST: u64 = 16 * 1024;
+/// Bytes that came and that `h2` has not taken, before more are read.
+const INPUT: usize = 64 * 1024;
+/// Bytes of frames that are written at a time.
+const FRONT: usize = 64 * 1024;
+/// Streams of a connection, with those that are over and not forgotten yet.
+const STREAMS: usize = 200;
+/// Bytes of requests that a client may send before the backends take them: of one stream, and of all.
+const WINDOWS: [u32; 2] = [64 * 1024, 512 * 1024];
+
+/// What driving it came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing before the next event.
+    Waits,
+    /// Its turn is over.
+    Ready,
+    /// All is said.
+    Over,
+    /// The client can't be read from or written to.
+    Broken,
+}
+
+/// A connection's streams.
+#[derive(Debug)]
+pub struct Http2 {
+    framing: Framing,
+    end: End,
+    arrivals: Arrivals,
+    wakes: Arc<Wakes>,
+    /// By their ids.
+    streams: BTreeMap<u32, Stream>,
+    /// Those of them that are gone, and the write of `h2` behind which no frame of theirs comes.
+    gone: VecDeque<(u32, u64)>,
+    /// What goes to the socket next.
+    front: Vec<u8>,
+    /// When content went to the client last, or a stream began or ended.
+    moved: Instant,
+    content: ContentProgress,
+    /// Streams that wait for a session.
+    opened: Vec<Conduit>,
+    /// What of responses waits.
+    held: Held,
+    /// Scratch for streams that were woken.
+    woken: Vec<u32>,
+}
+
+impl Http2 {
+    /// A client of this frontend that has agreed to HTTP/2.
+    pub fn new(now: Instant, frontend: &Frontend) -> Box<Http2> {
+        let end = End::of_server();
+        Box::new(Http2 {
+            framing: Framing::new(end.clone(), frontend.max_head, Some(WINDOWS)),
+            end,
+            arrivals: Arrivals::new(now),
+            wakes: Arc::default(),
+            streams: BTreeMap::new(),
+            gone: VecDeque::new(),
+            front: Vec::new(),
+            moved: now,
+            content: ContentProgress::default(),
+            opened: Vec::new(),
+            held: Held::default(),
+            woken: Vec::new(),
+        })
+    }
+
+    /// Does all that can be done now, within one turn. `key` is the session of the connection.
+    pub fn drive(&mut self, key: SessionKey, client: &mut Leg, sh: &mut Shared<'_>) -> Turn {
+        let mut turn = TURN_BYTES;
+        loop {
+            match self.send(client, sh, &mut turn) {
+                Ok(true) => {}
+                Ok(false) if turn == 0 => return Turn::Ready,
+                Ok(false) => return Turn::Waits,
+                Err(_) => return Turn::Broken,
+            }
+            if self.framing.is_closed() {
+                return Turn::Over;
+            }
+            self.forget(sh);
+            let Ok(received) = self.receive(client, sh) else {
+                return Turn::Broken;
+            };
+            turn = turn.saturating_sub(received.unwrap_or(0) as u64);
+            self.poll(key, sh, &mut turn);
+            self.drive_streams(sh);
+            let pipe = &mut *self.end.pipe();
+            let goes_on = (turn == 0)
+                | received.is_some()
+                | self.wakes.take_connection()
+                | pipe.has_made_room()
+                | pipe.has_output()
+                | !self.gone.is_empty()
+                | self.framing.is_closed();
+            if !goes_on {
+                if self.streams.is_empty() {
+                    self.front = Vec::new();
+                    pipe.trim();
+                }
+                return Turn::Waits;
+            }
+        }
+    }
+
+    /// Streams that have begun since, and have no session.
+    pub fn take_opened(&mut self) -> Vec<Conduit> {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// Takes no more requests, and ends when those under way are answered.
+    pub fn stop(&mut self) {
+        if !self.framing.drain() {
+            self.end();
+        }
+    }
+
+    /// Ends, with a word.
+    pub fn end(&mut self) {
+        self.framing.end(Reason::NO_ERROR);
+    }
+
+    /// The connection is over: so are the clients of the streams' sessions.
+    pub fn leave(&mut self, sh: &mut Shared<'_>) {
+        for stream in self.streams.values() {
+            if !stream.is_done() && !stream.conduit.is_gone() {
+                sh.counters.http2_resets += 1;
+            }
+            stream.conduit.leave();
+            sh.touched.extend(stream.conduit.session());
+        }
+        self.streams.clear();
+    }
+
+    /// Streams whose responses are under way.
+    fn has_streams(&self) -> bool {
+        let mut streams = self.streams.values();
+        streams.any(|stream| !stream.conduit.is_gone())
+    }
+
+    /// When to look whether the client [takes too long](Self::is_late), or is [idle](Self::is_idle).
+    pub fn due(&self, now: Instant, frontend: &Frontend) -> Instant {
+        let since = if self.has_streams() { now } else { self.moved };
+        let begun = self.arrivals.due(frontend.request_head_time);
+        let idle = since + frontend.idle_time;
+        begun.map_or(idle, |begun| begun.min(idle))
+    }
+
+    /// Whether something that the client has begun has taken too long.
+    pub fn is_late(&self, now: Instant, frontend: &Frontend) -> bool {
+        self.arrivals.takes(now, frontend.request_head_time)
+    }
+
+    /// Whether it has asked for nothing for so long, or does not take the end of it.
+    pub fn is_idle(&self, now: Instant, frontend: &Frontend) -> bool {
+        !self.has_streams() && now.duration_since(self.moved) >= frontend.idle_time
+    }
+
+    /// Whether frames wait for the socket.
+    pub fn is_stuck(&self) -> bool {
+        !self.front.is_empty()
+    }
+
+    /// What the client has taken of content, by what it has taken of the connection.
+    pub fn progress(&self, connection: Progress) -> Progress {
+        let is_framed = !self.front.is_empty() || self.end.pipe().has_output();
+        let mut streams = self.streams.values();
+        let is_held = !is_framed && streams.any(Stream::is_held);
+        self.content.of(connection, is_held)
+    }
+
+    /// Reads once; how many bytes came, if any did.
+    fn receive(
+        &mut self,
+        client: &mut Leg,
+        sh: &mut Shared<'_>,
+    ) -> Result<Option<usize>, SocketError> {
+        if self.end.pipe().input_len() >= INPUT {
+            return Ok(None);
+        }
+        if client.at_end {
+            return Ok(None);
+        }
+        match client.fill(sh.now, sh.stack)? {
+            Filled::Nothing => return Ok(None),
+            Filled::End => {
+                self.end.pipe().handle_end();
+                return Ok(Some(0));
+            }
+            Filled::Bytes => {}
+        }
+        let bytes = client.inbox.bytes();
+        let len = bytes.len();
+        if self.arrivals.look(sh.now, bytes) {
+            sh.counters.http2_floods += 1;
+            self.framing.end(Reason::ENHANCE_YOUR_CALM);
+        } else {
+            self.end.pipe().handle_input(bytes);
+        }
+        client.inbox.consume(len);
+        Ok(Some(len))
+    }
+
+    /// Begins with what was asked, as much as there is turn for.
+    fn poll(&mut self, key: SessionKey, sh: &mut Shared<'_>, turn: &mut u64) {
+        self.wakes.take_connection();
+        let waker = Arc::clone(&self.wakes).into();
+        let mut context = Context::from_waker(&waker);
+        while *turn > 0
+            && let Poll::Ready(incoming) = self.framing.poll(&mut context)
+        {
+            match incoming {
+                Incoming::Request(request, respond) => {
+                    *turn = turn.saturating_sub(REQUEST);
+                    self.begin(key, *request, respond, sh);
+                }
+                Incoming::Over(None) => {}
+                Incoming::Over(Some(error)) => {
+                    tracing::debug!("a connection of HTTP/2 ended: {error}");
+                    let is_flood = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+                    sh.counters.http2_floods += u64::from(is_flood && error.is_library());
+                }
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        key: SessionKey,
+        request: http::Request<RecvStream>,
+        mut respond: SendResponse<Blank>,
+        sh: &mut Shared<'_>,
+    ) {
+        if self.streams.len() >= STREAMS {
+            // The client may ask again (RFC 9113 §8.7).
+            sh.counters.http2_resets += 1;
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        }
+        self.moved = sh.now;
+        self.arrivals.worked(1);
+        if request.method() == http::Method::CONNECT {
+            return refuse_tunnel(respond, sh);
+        }
+        let id = respond.stream_id().as_u32();
+        let waker = self.wakes.of_stream(id);
+        let conduit = Conduit::new(waker.clone(), key, self.held.clone());
+        self.opened.push(conduit.clone());
+        waker.wake_by_ref();
+        let stream = Stream::new(request, respond, (conduit, waker));
+        self.streams.insert(id, stream);
+    }
+
+    /// Has streams go on that were woken.
+    fn drive_streams(&mut self, sh: &mut Shared<'_>) {
+        let mut woken = std::mem::take(&mut self.woken);
+        self.wakes.swap_streams(&mut woken);
+        for id in woken.drain(..) {
+            let streams = self.streams.get_mut(&id);
+            let Some(stream) = streams.filter(|stream| !stream.conduit.is_gone()) else {
+                continue;
+            };
+            let step = stream.drive(sh.frontend.max_head);
+            if step != Step::Waits {
+                sh.touched.extend(stream.conduit.session());
+            }
+            if step == Step::Gone {
+                self.moved = sh.now;
+                self.gone.push_back((id, self.end.pipe().last_write()));
+            } else if stream.is_done() {
+                self.finished(id, sh.now);
+            }
+        }
+        self.woken = woken;
+    }
+
+    fn finished(&mut self, id: u32, now: Instant) {
+        self.moved = now;
+        self.streams.remove(&id);
+    }
+
+    /// Forgets streams that are gone, when all that is framed is queued: a frame that `h2` keeps has its content from them.
+    fn forget(&mut self, sh: &mut Shared<'_>) {
+        let writes = self.end.pipe().writes();
+        while let Some(&(id, last)) = self.gone.front()
+            && last <= writes
+        {
+            self.gone.pop_front();
+            sh.counters.http2_resets += u64::from(self.streams.remove(&id).is_some());
+        }
+    }
+
+    /// Queues what the socket takes; whether all that is framed is queued.
+    fn send(
+        &mut self,
+        client: &mut Leg,
+        sh: &mut Shared<'_>,
+        turn: &mut u64,
+    ) -> Result<bool, SocketError> {
+        loop {
+            let written = client.send(sh.now, sh.stack, &self.front)?;
+            self.front.drain(..written);
+            *turn = turn.saturating_sub(written as u64);
+            if self.content.is_unnoted(self.front.len())
+                && let Some(info) = sh.stack.info(client.id)
+            {
+                self.content.note(Progress::from(&info));
+            }
+            if !self.front.is_empty() || *turn == 0 {
+                return Ok(false);
+            }
+            while self.front.len() < FRONT {
+                let next = self.end.pipe().next_data(&mut self.front);
+                match next {
+                    Some(data) => self.put(data, sh)?,
+                    None => break,
+                }
+            }
+            if self.front.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Puts content in front, as frames.
+    fn put(&mut self, mut data: Data, sh: &mut Shared<'_>) -> Result<(), SocketError> {
+        let id = data.stream;
+        let framed = self.streams.get(&id).map_or(0, Stream::framed);
+        if data.len > framed as u64 {
+            // Better no connection than content that is made up.
+            tracing::warn!(stream = id, "content of an unknown stream was framed");
+            return Err(SocketError::NotFound);
+        }
+        loop {
+            let len = data.len.min(Data::FRAME as u64);
+            self.front.extend(data.head(len, data.len));
+            data.len -= len;
+            let is_last = data.ends_stream && data.len == 0;
+            if len >= WORTH || is_last {
+                self.arrivals.worked(1);
+            }
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.send(&mut self.front, len as usize);
+            }
+            self.content.queued(len);
+            if data.len == 0 {
+                break;
+            }
+        }
+        self.moved = sh.now;
+        let stream = self.streams.get(&id);
+        match stream.is_some_and(|stream| stream.is_done() && !stream.conduit.is_gone()) {
+            true => self.finished(id, sh.now),
+            // There is room for more of the response.
+            false => self.wakes.wake_stream(id),
+        }
+        Ok(())
+    }
+}
+
+/// A tunnel in a stream is more than this does.
+fn refuse_tunnel(mut respond: SendResponse<Blank>, sh: &mut Shared<'_>) {
+    let status = Status::NOT_IMPLEMENTED.0;
+    sh.counters.requests += 1;
+    sh.counters.requests_refused += 1;
+    sh.counters.responded(status);
+    let mut head = http::Response::new(());
+    *head.status_mut() = http::StatusCode::NOT_IMPLEMENTED;
+    // A stream that is gone needs no answer.
+    let _ = respond.send_response(head, true);
+}

@@ -1,0 +1,134 @@
+//! The session of a client's connection that speaks HTTP/2, and those of its streams.
+
+use host::SocketId;
+
+use super::{Fate, Session, Shared, Stage, Step};
+use crate::lb::http2::{Conduit, Http2, Turn};
+use crate::lb::keys::SessionKey;
+use crate::lb::leg::Leg;
+use crate::lb::proxy_protocol::Endpoints;
+
+/// A stream that has begun.
+#[derive(Debug)]
+pub struct Opened {
+    /// The frontend of its connection.
+    pub frontend: usize,
+    connection: SocketId,
+    conduit: Conduit,
+    endpoints: Endpoints,
+    was_served: bool,
+}
+
+impl Session {
+    /// The session of a stream.
+    pub fn of_stream(key: SessionKey, opened: Opened, sh: &mut Shared<'_>) -> Self {
+        opened.conduit.serve(key);
+        let client = Leg::of_stream(opened.connection, opened.conduit);
+        let mut session = Session::at(key, opened.frontend, client, opened.endpoints, sh);
+        session.was_served = opened.was_served;
+        session.await_request(sh);
+        session
+    }
+
+    /// Whether it is a stream's, and not a connection's.
+    pub fn is_stream(&self) -> bool {
+        self.client.conduit.is_some()
+    }
+
+    /// The session of this stream's connection, if it is to hear of something since this was asked last.
+    pub fn take_news(&self) -> Option<SessionKey> {
+        self.client.conduit.as_ref()?.take_news()
+    }
+
+    /// Whether the client has reset this stream, or has left.
+    pub(super) fn is_stream_gone(&self) -> bool {
+        let conduit = self.client.conduit.as_ref();
+        conduit.is_some_and(Conduit::is_gone)
+    }
+
+    /// The session is over: tells the client so if it is a stream's. Whether it is.
+    pub(super) fn end_stream(&self, step: Step) -> bool {
+        let Some(conduit) = &self.client.conduit else {
+            return false;
+        };
+        match step {
+            Step::Over => conduit.shut(),
+            _ => conduit.abort(),
+        }
+        true
+    }
+
+    /// The client has agreed to HTTP/2.
+    pub(super) fn begin_http2(&mut self, sh: &mut Shared<'_>) {
+        sh.counters.http2_connections += 1;
+        self.http2 = Some(Http2::new(sh.now, sh.frontend));
+        self.stage = Stage::Http2;
+        self.logged = None;
+        self.deadline = sh.now + sh.frontend.request_head_time;
+    }
+
+    /// Moves the connection of streams on.
+    pub(super) fn multiplex(&mut self, sh: &mut Shared<'_>) -> Step {
+        let Some(http2) = &mut self.http2 else {
+            return Step::Abort;
+        };
+        let turn = http2.drive(self.key, &mut self.client, sh);
+        let opened = http2.take_opened();
+        self.deadline = http2.due(sh.now, sh.frontend);
+        if !opened.is_empty() {
+            self.watch_reader(sh);
+        }
+        let was_served = self.was_served;
+        // It is refused nothing from its second request on, as any client that has taken a response.
+        self.was_served |= !opened.is_empty();
+        sh.opened.extend(opened.into_iter().map(|conduit| Opened {
+            frontend: self.frontend,
+            connection: self.client.id,
+            conduit,
+            endpoints: self.endpoints,
+            was_served,
+        }));
+        match turn {
+            Turn::Waits => Step::Wait,
+            Turn::Ready => Step::Yield,
+            Turn::Broken => Step::Abort,
+            Turn::Over => {
+                self.leave_http2(sh);
+                self.finish(sh)
+            }
+        }
+    }
+
+    /// The process is to end: the client is told to ask for nothing more.
+    pub(super) fn stop_http2(&mut self, sh: &mut Shared<'_>) -> Fate {
+        if let Some(http2) = &mut self.http2 {
+            http2.stop();
+        }
+        self.drive(sh)
+    }
+
+    /// Time has passed: ends a client that takes too long for what it sends, or that has asked for nothing for long.
+    pub(super) fn http2_expired(&mut self, sh: &mut Shared<'_>) -> Step {
+        let Some(http2) = &mut self.http2 else {
+            return Step::Abort;
+        };
+        let is_late = http2.is_late(sh.now, sh.frontend);
+        let is_idle = http2.is_idle(sh.now, sh.frontend);
+        sh.counters.client_timeouts += u64::from(is_late);
+        if is_idle && http2.is_stuck() {
+            sh.counters.client_timeouts += 1;
+            return Step::Abort;
+        }
+        if is_late || is_idle {
+            http2.end();
+        }
+        Step::Again
+    }
+
+    /// The connection is over: so are its streams.
+    pub(super) fn leave_http2(&mut self, sh: &mut Shared<'_>) {
+        if let Some(mut http2) = self.http2.take() {
+            http2.leave(sh);
+        }
+    }
+}
