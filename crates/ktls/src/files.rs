@@ -9,6 +9,7 @@ use libc::{loff_t, size_t, ssize_t};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 use rustix::io::ReadWriteFlags;
+use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::next::interpose;
 use crate::{answer, table};
@@ -96,12 +97,7 @@ fn into(from: c_int, to: c_int, len: usize, flags: c_uint) -> Result<usize, Errn
 fn put(pipe: BorrowedFd<'_>, bytes: &[u8], flags: c_uint) -> Result<usize, Errno> {
     loop {
         // The caller may be the one that empties the pipe: never all of it is waited for.
-        let written = rustix::io::pwritev2(
-            pipe,
-            &[IoSlice::new(bytes)],
-            u64::MAX,
-            ReadWriteFlags::NOWAIT,
-        );
+        let written = put_now(pipe, bytes);
         if written != Err(Errno::AGAIN)
             || flags & libc::SPLICE_F_NONBLOCK != 0
             || rustix::fs::fcntl_getfl(pipe)?.contains(OFlags::NONBLOCK)
@@ -109,6 +105,21 @@ fn put(pipe: BorrowedFd<'_>, bytes: &[u8], flags: c_uint) -> Result<usize, Errno
             return written;
         }
         poll(&mut [PollFd::from_borrowed_fd(pipe, PollFlags::OUT)], None)?;
+    }
+}
+
+/// Puts into a pipe what there is room for now.
+fn put_now(pipe: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+    let buffers = [IoSlice::new(bytes)];
+    match rustix::io::pwritev2(pipe, &buffers, u64::MAX, ReadWriteFlags::NOWAIT) {
+        // Linux has it for no pipe before 6.4, and since then for none that was spliced from or to: it goes through one of ours.
+        Err(Errno::OPNOTSUPP) => {
+            let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
+            let (from, to) = rustix::pipe::pipe_with(flags)?;
+            let len = rustix::io::write(&to, bytes)?;
+            rustix::pipe::splice(&from, None, pipe, None, len, SpliceFlags::NONBLOCK)
+        }
+        written => written,
     }
 }
 

@@ -16,6 +16,7 @@ cases! {
     "a look goes across records, and takes none": looks_across,
     "a look does not go past a record of another type": looks_at_one_type,
     "a control message can't be spliced, and stays": not_spliced,
+    "a pipe that was spliced to before takes content as another one": spliced_again,
     "SO_RCVLOWAT counts content": low_water,
     "SO_RCVLOWAT counts content also if it was set before the keys": low_water_before_keys,
     "FIONREAD tells how much content there is": told_by_ioctl,
@@ -228,6 +229,37 @@ fn not_spliced() {
     let mut room = [0; 20];
     assert_eq!(rustix::io::read(&from, &mut room), Ok(16));
     assert_eq!(room[..16], WORDS.repeat(2));
+}
+
+/// As of a proxy's pool. Linux does not write to such a pipe with `RWF_NOWAIT`.
+fn spliced_again() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    let (from, to) = rustix::pipe::pipe().unwrap();
+    let (other_from, other_to) = rustix::pipe::pipe().unwrap();
+    let mut room = [0; 20];
+    rustix::io::write(&other_to, b"plain").unwrap();
+    assert_eq!(
+        splice(other_from.as_raw_fd(), to.as_raw_fd(), 5).unwrap(),
+        5
+    );
+    assert_eq!(rustix::io::read(&from, &mut room), Ok(5));
+    send(pair.a(), WORDS, 0).unwrap();
+    assert_eq!(splice(pair.b(), to.as_raw_fd(), 100).unwrap(), 8);
+    assert_eq!(rustix::io::read(&from, &mut room), Ok(8));
+    assert_eq!(room[..8], *WORDS);
+    // What does not fit stays in the socket.
+    let full = rustix::pipe::fcntl_getpipe_size(&to).unwrap();
+    rustix::io::write(&to, &vec![0; full]).unwrap();
+    send(pair.a(), WORDS, 0).unwrap();
+    let none = std::ptr::null_mut();
+    let (b, pipe, flags) = (pair.b(), to.as_raw_fd(), libc::SPLICE_F_NONBLOCK);
+    // SAFETY: numbers only.
+    let moved = unsafe { libc::splice(b, none, pipe, none, 100, flags) };
+    assert_eq!(
+        (moved, std::io::Error::last_os_error().raw_os_error()),
+        (-1, Some(libc::EAGAIN))
+    );
+    assert_eq!(recv(pair.b(), 100, 0).unwrap(), WORDS);
 }
 
 fn low_water() {
