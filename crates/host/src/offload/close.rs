@@ -65,6 +65,19 @@ impl ConnectionOffload {
         Ok(())
     }
 
+    /// As [`close`](Self::close), and what the peer still sends is answered by a reset only once it has acknowledged all that is queued.
+    ///
+    /// # Errors
+    /// As for [`close`](Self::close).
+    pub fn close_when_delivered(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        self.shutdown(now, id)?;
+        let socket = self.transport.sockets.owned(id)?;
+        if socket.sending == SendSide::Closed {
+            socket.sending = SendSide::Lingering;
+        }
+        self.close(now, id)
+    }
+
     /// Resets the connection, which the application gives up.
     ///
     /// # Errors

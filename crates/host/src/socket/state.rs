@@ -20,7 +20,7 @@ pub(crate) enum SendSide {
     Open,
     /// Nothing: it has closed its direction.
     Closed,
-    /// Nothing, and an alert must reach the peer before what that still sends may be answered by a reset.
+    /// Nothing, and what was sent last, as an alert, must reach the peer before what that still sends may be answered by a reset.
     Lingering,
 }
 

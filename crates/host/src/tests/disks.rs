@@ -1,4 +1,6 @@
-//! Memory of commands to a disk.
+//! Memory of commands to a disk, and connections to it that end by a TermReq.
+
+mod terminated;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -26,14 +26,14 @@ pub(super) struct Link {
 
 impl Link {
     /// Ends the connection of a host that does not send what was asked of it. There is no status for that but this one
-    /// (NVMe/TCP 1.0 §3.5.1).
+    /// (NVMe/TCP 1.0 §3.5.1). The host is to close the connection when it has read that; if it does not in time, it is reset.
     pub(super) fn terminate(&self, now: Instant, stack: &mut Stack) -> Result<(), SocketError> {
         let request = Pdu::C2HTermReq(TermReq {
             error: FatalError::of(FatalErrorStatus::SEQUENCE),
             data_len: 0,
         });
         match stack.send_pdu::<Framing>(now, self.socket, &request, PduData::None) {
-            Ok(()) => stack.close(now, self.socket),
+            Ok(()) => stack.close_when_delivered(now, self.socket),
             Err(_) => stack.abort(now, self.socket),
         }
     }

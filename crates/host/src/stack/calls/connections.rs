@@ -63,6 +63,15 @@ impl Stack {
         self.offload.close(now, id)
     }
 
+    /// As [`close`](Self::close), for a peer that has to read what was sent last: what it still sends is answered by a reset only once it has
+    /// acknowledged all. It is waited for no longer than any peer of a closed socket.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound).
+    pub fn close_when_delivered(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        self.offload.close_when_delivered(now, id)
+    }
+
     /// Resets the connection; the id is invalid at once.
     ///
     /// # Errors
