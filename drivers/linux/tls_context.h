@@ -25,6 +25,7 @@ enum longshore_tls_stage {
  * @stage: receive: what the kernel does to find a record again
  * @position: receive: from where on it notes headers, or which one it is asked about
  * @async: receive: the kernel's part of that
+ * @question: receive: counts what the device has asked, and what it no longer asks
  * @owed: receive: an answer that found no room on the ring; its position, and the record's number
  * @owes: receive: there is one
  * @rcu: for readers that look it up by its id
@@ -40,6 +41,7 @@ struct longshore_tls {
 	enum longshore_tls_stage stage;
 	u32 position;
 	struct tls_offload_resync_async async;
+	u32 question;
 	struct {
 		u32 seq;
 		u64 number;

@@ -26,6 +26,7 @@ static void longshore_tls_note(struct longshore_tls *tls, u32 seq)
 static void longshore_tls_rest(struct longshore_tls *tls)
 {
 	tls->owes = false;
+	tls->question++;
 	tls->stage = LONGSHORE_TLS_IDLE;
 	atomic64_set(&tls->async.req, 0);
 }
@@ -91,6 +92,7 @@ void longshore_tls_resync(struct longshore_queue *queue,
 		if (tls->sk) {
 			/* It has given up what it asked before. */
 			tls->owes = false;
+			tls->question++;
 			tls->stage = LONGSHORE_TLS_ASKS;
 			tls->position = request->tcpsn;
 			atomic64_set(&tls->async.req, ((u64)tls->position << 32) | RESYNC_REQ);
@@ -109,8 +111,8 @@ void longshore_tls_stop_search(struct longshore_tls *tls)
 }
 
 /* Tells the device that a record begins where it has asked. False if that waits for room. */
-static bool longshore_tls_confirm(struct longshore_nic *nic, struct longshore_tls *tls, u32 seq,
-				  u64 number)
+static bool longshore_tls_confirm(struct longshore_nic *nic, struct longshore_tls *tls,
+				  u32 question, u32 seq, u64 number)
 {
 	struct longshore_resync_response response = {
 		.head.opcode = LONGSHORE_OPCODE_RESYNC_RESPONSE,
@@ -129,10 +131,12 @@ static bool longshore_tls_confirm(struct longshore_nic *nic, struct longshore_tl
 	case -EBUSY:
 		atomic64_inc(&nic->tls_resync_res_retry);
 		spin_lock_bh(&tls->lock);
-		/* A question that has come meanwhile is another one. */
-		tls->owes = tls->sk && tls->stage == LONGSHORE_TLS_IDLE;
-		tls->owed.seq = seq;
-		tls->owed.number = number;
+		/* Of a question that has come meanwhile it is no answer. */
+		if (tls->sk && tls->question == question) {
+			tls->owes = true;
+			tls->owed.seq = seq;
+			tls->owed.number = number;
+		}
 		spin_unlock_bh(&tls->lock);
 		/* What is kept is there before NAPI looks for it. */
 		smp_store_release(&nic->tls_owes, true);
@@ -148,13 +152,15 @@ int longshore_tls_answer(struct net_device *netdev, struct sock *sk, u32 seq, u8
 {
 	struct longshore_tls *tls = longshore_tls_state(tls_get_ctx(sk), direction)->tls;
 	struct longshore_nic *nic = netdev_priv(netdev);
+	u32 question;
 
 	if (direction != TLS_OFFLOAD_CTX_DIR_RX)
 		return -EOPNOTSUPP;
 	spin_lock_bh(&tls->lock);
 	tls->stage = LONGSHORE_TLS_IDLE;
+	question = tls->question;
 	spin_unlock_bh(&tls->lock);
-	if (!longshore_tls_confirm(nic, tls, seq, get_unaligned_be64(number))) {
+	if (!longshore_tls_confirm(nic, tls, question, seq, get_unaligned_be64(number))) {
 		/* The ring may have been cleaned up in between. */
 		local_bh_disable();
 		napi_schedule(&nic->queues[0].napi);
@@ -174,18 +180,20 @@ void longshore_tls_answer_owed(struct longshore_nic *nic)
 	smp_mb();
 	rcu_read_lock();
 	xa_for_each(&nic->tls, id, tls) {
-		bool owes;
+		u32 question, seq;
 		u64 number;
-		u32 seq;
+		bool owes;
 
 		spin_lock_bh(&tls->lock);
 		owes = tls->owes;
+		question = tls->question;
 		seq = tls->owed.seq;
 		number = tls->owed.number;
 		tls->owes = false;
 		spin_unlock_bh(&tls->lock);
-		if (owes)
-			longshore_tls_confirm(nic, tls, seq, number);
+		/* Those behind one that finds no room find none either. */
+		if (owes && !longshore_tls_confirm(nic, tls, question, seq, number))
+			break;
 	}
 	rcu_read_unlock();
 }

@@ -82,6 +82,14 @@ impl Listening {
     pub fn adopt(listener: UnixListener) -> io::Result<Listening> {
         let address = listener.local_addr()?;
         let path = address.as_pathname().ok_or(io::ErrorKind::InvalidInput)?;
+        Listening::adopt_at(path, listener)
+    }
+
+    /// The same, of a path that this process knows: what the socket says of itself is the other process's word.
+    ///
+    /// # Errors
+    /// There is no such socket; what the system gives.
+    pub fn adopt_at(path: &Path, listener: UnixListener) -> io::Result<Listening> {
         let path = path.to_path_buf();
         let place = Place::of(&path)?;
         let (inode, _) = place.look()?.ok_or(Errno::NOENT)?;
@@ -103,6 +111,11 @@ impl Listening {
 
     /// Leaves the path to the process that has adopted the socket.
     pub fn leave(mut self) {
+        self.disown();
+    }
+
+    /// The path is another process's: it stays when this is dropped.
+    pub fn disown(&mut self) {
         self.inode = Inode::default();
     }
 

@@ -88,7 +88,8 @@ impl Passing {
                 None => false,
             },
             Subject::Neighbours => {
-                (0..self.ways.len()).for_each(|way| _ = self.pass_on(way, raw));
+                // The worker there gives it to the others.
+                self.pass_on(0, raw);
                 false
             }
             Subject::Other => false,

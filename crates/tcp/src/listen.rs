@@ -94,6 +94,11 @@ impl Listener {
         }
     }
 
+    /// Another listener with this one's key and clock, in whose place it is, may have given cookies until now.
+    pub fn expect_cookies(&mut self, now: Instant) {
+        self.last_cookie = Some(now);
+    }
+
     /// Takes a segment with SYN that belongs to no connection (RFC 9293 §3.10.7.2). `flow` is the segment's: from the
     /// peer to us.
     pub fn handle_syn(&mut self, now: Instant, flow: &FlowKey, syn: &Header) -> SynAction {

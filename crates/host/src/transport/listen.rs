@@ -45,14 +45,18 @@ impl Transport {
                 Cookies::OnOverflow
             },
         };
+        let mut tcp = tcp::Listener::new(
+            self.config.epoch.unwrap_or(self.last_poll),
+            config,
+            derive(&self.config.secret, 3),
+            self.isn.clone(),
+        );
+        if self.config.epoch.is_some() {
+            tcp.expect_cookies(self.last_poll);
+        }
         let id = self.listeners.insert(Listening {
             address,
-            tcp: tcp::Listener::new(
-                self.config.epoch.unwrap_or(self.last_poll),
-                config,
-                derive(&self.config.secret, 3),
-                self.isn.clone(),
-            ),
+            tcp,
             backlog: options.backlog,
             accel: options.accel,
             defer: options.defer,

@@ -59,6 +59,15 @@ pub struct Server {
     claimant: Option<(Claim, UnixStream)>,
 }
 
+/// The path goes away, unless it is another process's, however this one ends.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.is_left {
+            self.listening.disown();
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Client {
     stream: UnixStream,
@@ -84,16 +93,14 @@ impl Server {
         Ok(server)
     }
 
-    /// Has the socket that another process listens at and answers, until [`come_back`](Self::come_back).
+    /// Has the socket at `path`, at which another process listens and answers, until [`come_back`](Self::come_back).
     ///
     /// # Errors
-    /// It is no such socket; what the system gives.
-    pub fn adopt(listener: UnixListener) -> io::Result<Server> {
-        let server = Server::on(Listening::adopt(listener)?)?;
-        Ok(Server {
-            is_left: true,
-            ..server
-        })
+    /// There is no such socket; what the system gives.
+    pub fn adopt(path: &Path, listener: UnixListener) -> io::Result<Server> {
+        let mut server = Server::on(Listening::adopt_at(path, listener)?)?;
+        server.is_left = true;
+        Ok(server)
     }
 
     fn on(listening: Listening) -> io::Result<Server> {
@@ -138,13 +145,6 @@ impl Server {
     /// Who wants this process's place, if anybody has asked for it: what it says of itself, and the connection to it.
     pub fn claimant(&mut self) -> Option<(Claim, UnixStream)> {
         self.claimant.take()
-    }
-
-    /// Ends it. The path goes away, unless it is another process's.
-    pub fn close(self) {
-        if self.is_left {
-            self.listening.leave();
-        }
     }
 
     /// Where its path is.

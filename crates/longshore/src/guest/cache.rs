@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -20,8 +21,12 @@ pub struct Entry {
     lock: File,
 }
 
+/// How often it is looked whether another process has made what this one wants.
+const AGAIN: Duration = Duration::from_millis(50);
+
 impl Entry {
-    /// The one of this name, for this process alone. Others wait, as this does for them. Its directory may not be there yet.
+    /// The one of this name. If its directory is not there, it is for this process alone, which makes it: others wait meanwhile. If it is, it is for all
+    /// who use it.
     ///
     /// # Errors
     /// When the lock can't be had.
@@ -32,7 +37,18 @@ impl Entry {
         let lock = loop {
             let lock =
                 File::create(&at).with_context(|| format!("can't write {}", at.display()))?;
-            flock(&lock, FlockOperation::LockExclusive)?;
+            flock(&lock, FlockOperation::LockShared)?;
+            if !path.exists() {
+                // Another process that has seen as much is let pass.
+                match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                    Err(Errno::AGAIN) => {
+                        drop(lock);
+                        thread::sleep(AGAIN);
+                        continue;
+                    }
+                    locked => locked?,
+                }
+            }
             if is_there(&lock, &at)? {
                 break lock;
             }
@@ -160,6 +176,8 @@ mod tests {
         prune(&parent, "image-", remove);
         let path = entry.path().to_owned();
         assert!(path.exists(), "it is in use, however old");
+        let second = Entry::open(&parent, "image-a").unwrap();
+        drop(second);
         drop(entry);
         prune(&parent, "driver-", remove);
         assert!(path.exists(), "it has another name");

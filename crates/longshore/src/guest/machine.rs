@@ -68,6 +68,7 @@ impl Machine<'_> {
             .options
             .time
             .map(|time| Instant::now() + Duration::from_secs(time));
+        let _console = self.open_console()?;
         for attempt in 1..=TRIES {
             let mut process = self.start()?;
             let ending = self.watch(&process, signals, until, attempt < TRIES);
@@ -126,7 +127,6 @@ impl Machine<'_> {
 
     fn start(&self) -> Result<Child> {
         fs::write(self.console(), "")?;
-        self.check_console()?;
         let mut command = self.command();
         if !self.options.command.is_empty() {
             command.stdin(Stdio::null());
@@ -225,10 +225,10 @@ impl Machine<'_> {
         }
     }
 
-    /// QEMU would wait for a reader of a pipe, without end.
-    fn check_console(&self) -> Result<()> {
+    /// QEMU would wait for a reader of a pipe, without end. The reader sees an end when what this gives is dropped, unless QEMU has the pipe by then.
+    fn open_console(&self) -> Result<Option<File>> {
         let Some(given) = &self.options.machine.console else {
-            return Ok(());
+            return Ok(None);
         };
         let mut how = File::options();
         how.write(true).create(true).truncate(false);
@@ -239,7 +239,7 @@ impl Machine<'_> {
                 bail!("--console {path} is a pipe that nothing reads; start its reader first")
             }
             opened => opened
-                .map(drop)
+                .map(Some)
                 .with_context(|| format!("can't write {path}")),
         }
     }

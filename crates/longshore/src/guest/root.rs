@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -159,15 +159,23 @@ fn cache_directory() -> PathBuf {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     let cache = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
     let cache = cache.or_else(|| variable("HOME").map(|home| home.join(".cache")));
-    let cache = cache.filter(|path| is_of(path, geteuid().as_raw()));
-    let cache = cache.unwrap_or_else(|| PathBuf::from("/var/cache"));
-    cache.join("longshore/debian")
+    let ours = cache.map(|cache| cache.join("longshore/debian"));
+    let ours = ours.filter(|path| is_of(path, geteuid().as_raw()));
+    ours.unwrap_or_else(|| PathBuf::from("/var/cache/longshore/debian"))
 }
 
-/// Whether a path, as far as it is there, is of this user and root only.
+/// Whether only this user and root can change what is at a path, as far as that is there.
 fn is_of(path: &Path, user: u32) -> bool {
-    let there = path.ancestors().filter_map(|part| fs::metadata(part).ok());
-    there.into_iter().all(|it| [0, user].contains(&it.uid()))
+    const OTHERS_WRITE: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    path.ancestors()
+        .all(|part| match fs::symlink_metadata(part) {
+            Ok(it) => {
+                let is_closed = it.mode() & OTHERS_WRITE == 0 || it.mode() & STICKY != 0;
+                [0, user].contains(&it.uid()) && (is_closed || it.is_symlink())
+            }
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        })
 }
 
 /// Has `mmdebstrap` make it.

@@ -128,9 +128,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     service.run(&mut serving, &mut attached)?;
 
-    if let Some(control) = control {
-        control.close();
-    }
+    drop(control);
     serving.others.stop()?;
     attached.runtime.shutdown(Instant::now())?;
     Ok(())

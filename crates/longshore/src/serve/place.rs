@@ -21,7 +21,7 @@ pub(super) fn take_or_bind(
     if options.take_over
         && let Some((taking, theirs)) = Taking::begin(path, claim.clone(), options.account.uid()?)?
     {
-        let control = control::Server::adopt(theirs).context("the control socket")?;
+        let control = control::Server::adopt(path, theirs).context("the control socket")?;
         return Ok((Some(taking), Some(control)));
     }
     Ok((None, Some(control::Server::bind(path)?)))

@@ -37,6 +37,8 @@ enum Phase {
     Draining {
         limit: Option<Instant>,
         were_reset: bool,
+        /// When all workers are asked next whether they have any.
+        look: Instant,
     },
     /// Nothing is left here but to end.
     Over { until: Instant },
@@ -102,12 +104,13 @@ impl Giving {
         match self.phase {
             Phase::Offered { until } => match self.line.try_hear()? {
                 Some(Word::Ready) => {
-                    let left = self.give(now, all)?;
-                    let limit = drain.map(|drain| now + drain);
+                    let left = self.give(all)?;
                     self.phase = Phase::Draining {
-                        limit,
+                        limit: drain.map(|drain| now + drain),
                         were_reset: false,
+                        look: now,
                     };
+                    all.tell_each(move |shard, attached| shard.drain(now, attached, true));
                     Ok(Outcome::Given(left))
                 }
                 Some(_) => anyhow::bail!("it said something else than that it is ready"),
@@ -120,34 +123,44 @@ impl Giving {
                     Ok(Outcome::Unchanged)
                 }
             },
-            Phase::Draining { limit, were_reset } => match self.line.try_hear() {
+            Phase::Draining {
+                limit,
+                were_reset,
+                look,
+            } => match self.line.try_hear() {
                 Ok(Some(Word::Ended)) => Ok(Outcome::End),
-                Ok(_) => self.drain(now, all, limit.filter(|limit| *limit <= now), were_reset),
-                Err(_) => take_back(now, all).map(|()| Outcome::Back),
+                Ok(_) if now < look => Ok(Outcome::Unchanged),
+                Ok(_) => {
+                    self.phase = Phase::Draining {
+                        limit,
+                        were_reset,
+                        look: now + LOOK,
+                    };
+                    let due = limit.filter(|limit| *limit <= now);
+                    // The place is the other process's: what fails is tried again.
+                    if let Err(error) = self.drain(now, all, due, were_reset) {
+                        tracing::warn!("connections are not looked at: {error:#}");
+                    }
+                    Ok(Outcome::Unchanged)
+                }
+                Err(_) => Ok(take_back(now, all)),
             },
-            Phase::Over { until } => {
-                let is_heard = self.line.try_hear::<Word>().is_err();
-                Ok(match is_heard || now >= until {
-                    true => Outcome::End,
-                    false => Outcome::Unchanged,
-                })
-            }
+            Phase::Over { until } => match self.line.try_hear() {
+                Ok(Some(Word::Taken | Word::Ended)) => Ok(Outcome::End),
+                Ok(_) if now >= until => Ok(Outcome::End),
+                Ok(_) => Ok(Outcome::Unchanged),
+                Err(_) => Ok(take_back(now, all)),
+            },
         }
     }
 
     /// Leaves the queues to the other process, and tells it which connections are left here.
-    fn give<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Result<usize> {
+    fn give<S: Drains>(&mut self, all: &mut All<'_, S>) -> Result<usize> {
         let given = self.leave_queues(all);
-        match given {
-            Ok(left) => {
-                all.with_each(move |shard, attached| shard.drain(now, attached, true))?;
-                Ok(left)
-            }
-            Err(error) => {
-                share_whole(all)?;
-                Err(error)
-            }
+        if given.is_err() {
+            all.tell_each(|_, attached| have_whole(attached));
         }
+        given
     }
 
     fn leave_queues<S: Drains>(&mut self, all: &mut All<'_, S>) -> Result<usize> {
@@ -176,19 +189,25 @@ impl Giving {
         all: &mut All<'_, S>,
         due: Option<Instant>,
         were_reset: bool,
-    ) -> Result<Outcome> {
+    ) -> Result<()> {
         if due.is_some() && !were_reset {
             all.with_each(move |shard, attached| shard.abort_all(now, attached))?;
             self.phase = Phase::Draining {
                 limit: Some(now + RESETS),
                 were_reset: true,
+                look: now,
             };
-            return Ok(Outcome::Unchanged);
+            return Ok(());
         }
         let sockets = Arc::clone(&self.sockets);
-        let over = all.try_with_each(move |_, attached| is_over(now, attached, &sockets))?;
+        let of_each = Arc::clone(&sockets);
+        let over = all.try_with_each(move |_, attached| is_over(now, attached, &of_each))?;
         if over.contains(&false) && due.is_none() {
-            return Ok(Outcome::Unchanged);
+            // Those that have none go on to hear: of connections in TIME-WAIT.
+            if over.contains(&true) {
+                all.try_with_each(move |_, attached| share_passed(attached, &sockets))?;
+            }
+            return Ok(());
         }
         let resting = all.with_each(move |_, attached| {
             let stack = attached.runtime.stack();
@@ -202,14 +221,14 @@ impl Giving {
         self.phase = Phase::Over {
             until: now + PATIENCE,
         };
-        Ok(Outcome::Unchanged)
+        Ok(())
     }
 
     /// When to poll again if nothing comes.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         match self.phase {
             Phase::Offered { until } | Phase::Over { until } => Some(until),
-            Phase::Draining { .. } => Some(now + LOOK),
+            Phase::Draining { look, .. } => Some(look.max(now)),
         }
     }
 }
@@ -236,10 +255,19 @@ pub fn queues<S: Drains>(all: &mut All<'_, S>) -> Result<Vec<OwnedFd>> {
 }
 
 /// Serves again as before.
-fn take_back<S: Drains>(now: Instant, all: &mut All<'_, S>) -> Result<()> {
-    share_whole(all)?;
-    all.with_each(move |shard, attached| shard.drain(now, attached, false))?;
-    Ok(())
+fn take_back<S: Drains>(now: Instant, all: &mut All<'_, S>) -> Outcome {
+    all.tell_each(move |shard, attached| {
+        have_whole(attached);
+        shard.drain(now, attached, false);
+    });
+    Outcome::Back
+}
+
+/// The queue is this process's, whose it was.
+fn have_whole(attached: &mut Attached) {
+    if let Err(error) = share(attached, Share::Whole) {
+        tracing::error!("a queue is not read: {error:#}");
+    }
 }
 
 /// All queues are this process's.

@@ -10,7 +10,7 @@
 //!   reads the queues, passes the frames of those flows    ends each connection as soon as its client can be told
 //!   on by the sockets; accepts                            (Connection: close, GOAWAY), or after `--drain` seconds
 //!             ◀───────────────────────────────── over     connections in TIME-WAIT; hears and sends nothing any more
-//!   has the queues for itself, hangs up ────────────────▶ ends
+//!   has the queues for itself: taken ───────────────────▶ ends
 //! ```
 //!
 //! Until the predecessor has ended, the end of the successor leaves it the place, with all that it has: it takes its queues back. The end of the predecessor
@@ -91,7 +91,13 @@ impl<S: Shard> All<'_, S> {
         Ok(std::iter::once(first).chain(others).collect())
     }
 
-    /// The same, of what can fail.
+    /// Has the same done with each, by those of other threads as soon as they can, in the order in which they were told: one that is late does it late.
+    pub fn tell_each(&mut self, errand: impl Fn(&mut S, &mut Attached) + Clone + Send + 'static) {
+        errand(self.own, self.attached);
+        self.others.tell_each(errand);
+    }
+
+    /// The same as [`with_each`](Self::with_each), of what can fail.
     ///
     /// # Errors
     /// The first that has failed.

@@ -195,6 +195,8 @@ impl Predecessor {
             Ok(Some(_)) | Err(_) => Left::Early,
         };
         share_whole(all)?;
+        // It goes on only if it does not hear this.
+        let _ = line.say(&Word::Taken, &[]);
         self.line = None;
         Ok(Some(left))
     }

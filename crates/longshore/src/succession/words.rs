@@ -209,6 +209,8 @@ pub enum Word {
     Ready,
     /// The successor was told to end, and so the service is.
     Ended,
+    /// The successor has the queues for itself.
+    Taken,
     /// The predecessor reads its queues no more, and has these connections: local and remote end, by worker.
     Flows(Vec<Vec<(SocketAddr, SocketAddr)>>),
     /// Its connections are over, but for those in TIME-WAIT, by worker.

@@ -239,6 +239,24 @@ fn acks_out_of_the_blue_are_not_cookies() {
     assert!(open(&mut other, now, &flow, &answer(&syn, &reply)).is_none());
 }
 
+/// A process that takes another one's place: its listener has the key and the clock of the one that gave the cookie.
+#[test]
+fn a_listener_in_the_place_of_another_takes_its_cookies_while_they_are_fresh() {
+    let now = Instant::now();
+    let mut giver = listener(now, Cookies::Always, 10);
+    let (flow, syn) = (flow(5000), syn(&flow(5000)));
+    let given = now + Duration::from_secs(300);
+    let ack = answer(&syn, &cookie(&mut giver, given, &flow, &syn));
+    let successor = || {
+        let mut successor = listener(now, Cookies::OnOverflow, 10);
+        successor.expect_cookies(given);
+        successor
+    };
+    assert!(open(&mut successor(), given, &flow, &ack).is_some());
+    let late = given + Duration::from_secs(300);
+    assert!(open(&mut successor(), late, &flow, &ack).is_none());
+}
+
 /// The peer whose handshake is good is not reset because others wait: it sends again.
 #[test]
 fn a_good_cookie_waits_for_room_in_the_backlog() {

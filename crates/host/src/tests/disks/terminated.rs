@@ -210,7 +210,7 @@ fn a_host_that_goes_on_sending_is_told_why_its_queue_ends() {
     let mut lost = 0;
     world.pair.wire = Box::new(move |from, frame| {
         let parsed = wire::packet::parse(frame).ok();
-        let payload = parsed.map_or(0, |parsed| parsed.payload_offset as usize);
+        let payload = parsed.map_or(0, |parsed| parsed.payload_offset);
         let is_term_req = from == SERVER && payload > 0 && frame.get(payload) == Some(&3);
         lost += u32::from(is_term_req);
         match is_term_req && lost == 1 {
