@@ -58,6 +58,11 @@ impl Arrivals {
         self.is_incomplete().then_some(self.began + time)
     }
 
+    /// Nothing was read for a while: what has begun has its time from now on.
+    pub fn excuse(&mut self, now: Instant) {
+        self.began = now;
+    }
+
     /// Requests were answered, or frames of content sent that are worth something.
     pub fn worked(&mut self, times: u32) {
         self.allowance.worked(times);

@@ -12,9 +12,17 @@ const A_SECOND: u64 = 10;
 /// What comes back with each request that is answered, and each frame of content that is sent: its windows have to be opened again.
 const FOR_WORK: u64 = 4;
 /// Bytes of a frame that is worth that, or it ends its stream: one of few bytes costs us more than the client that asks for it (CVE-2019-9511).
-pub const WORTH: u64 = 1024;
+const WORTH: u64 = 1024;
 /// What a request that is reset costs: its file was opened for nothing.
 const OF_RESET: u64 = 20;
+
+/// How often a frame with so much content is worth something. Clients in Go open windows by two frames for each 4,096 bytes that they read.
+pub fn worth(content: u64, ends_stream: bool) -> u32 {
+    match content {
+        0..WORTH => ends_stream.into(),
+        _ => 1 + (content / 8000) as u32,
+    }
+}
 
 /// What a client may still send.
 #[derive(Debug)]

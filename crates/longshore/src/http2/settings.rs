@@ -11,6 +11,8 @@ use super::pipe::Data;
 
 /// Bytes of a setting (RFC 9113 §6.5.1).
 const SETTING: u32 = 6;
+/// Bytes of settings that `h2` takes in a frame.
+const LONGEST: u32 = 16 * 1024;
 const MAX_FRAME_SIZE: u16 = 5;
 
 /// The client's SETTINGS frames, on their way to `h2`.
@@ -45,7 +47,12 @@ impl Settings {
                 Part::Bytes(bytes) => input.extend(bytes),
                 Part::Data(len) => input.extend(&before[..len]),
                 // What is no whole number of settings is refused as it is.
-                Part::Head(mut head) if head.is_settings() && head.len % SETTING == 0 => {
+                // Nor is one that would be too long with one more.
+                Part::Head(mut head)
+                    if head.is_settings()
+                        && head.len % SETTING == 0
+                        && head.len + SETTING <= LONGEST =>
+                {
                     head.len += SETTING;
                     input.truncate(input.len() - HEAD_LEN);
                     input.extend(head.to_bytes());

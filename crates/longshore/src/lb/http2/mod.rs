@@ -14,7 +14,7 @@ mod stream;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
@@ -25,7 +25,7 @@ use super::keys::SessionKey;
 use super::leg::{Filled, Leg};
 use super::session::Shared;
 use crate::http::Status;
-use crate::http2::{Arrivals, Blank, ContentProgress, Data, End, Framing, Incoming, WORTH, Wakes};
+use crate::http2::{Arrivals, Blank, ContentProgress, Data, End, Framing, Incoming, Wakes, worth};
 use crate::min_rate::Progress;
 
 pub use conduit::Conduit;
@@ -40,6 +40,8 @@ const REQUEST: u64 = 16 * 1024;
 const INPUT: usize = 64 * 1024;
 /// Bytes of frames that are written at a time.
 const FRONT: usize = 64 * 1024;
+/// How often streams are looked at that may stand still.
+const SWEEP: Duration = Duration::from_secs(1);
 /// Streams of a connection, with those that are over and not forgotten yet.
 const STREAMS: usize = 200;
 /// Bytes of requests that a client may send before the backends take them: of one stream, and of all.
@@ -80,6 +82,8 @@ pub struct Http2 {
     held: Held,
     /// Scratch for streams that were woken.
     woken: Vec<u32>,
+    /// When streams were looked at that may stand still.
+    swept: Instant,
 }
 
 impl Http2 {
@@ -99,12 +103,15 @@ impl Http2 {
             opened: Vec::new(),
             held: Held::default(),
             woken: Vec::new(),
+            swept: now,
         })
     }
 
     /// Does all that can be done now, within one turn. `key` is the session of the connection.
     pub fn drive(&mut self, key: SessionKey, client: &mut Leg, sh: &mut Shared<'_>) -> Turn {
         let mut turn = TURN_BYTES;
+        let was_stuck = self.is_stuck();
+        self.sweep(sh);
         loop {
             match self.send(client, sh, &mut turn) {
                 Ok(true) => {}
@@ -114,6 +121,9 @@ impl Http2 {
             }
             if self.framing.is_closed() {
                 return Turn::Over;
+            }
+            if was_stuck {
+                self.arrivals.excuse(sh.now);
             }
             self.forget(sh);
             let Ok(received) = self.receive(client, sh) else {
@@ -178,14 +188,16 @@ impl Http2 {
     /// When to look whether the client [takes too long](Self::is_late), or is [idle](Self::is_idle).
     pub fn due(&self, now: Instant, frontend: &Frontend) -> Instant {
         let since = if self.has_streams() { now } else { self.moved };
+        // While frames wait for the socket nothing is read.
         let begun = self.arrivals.due(frontend.request_head_time);
+        let begun = begun.filter(|_| !self.is_stuck());
         let idle = since + frontend.idle_time;
         begun.map_or(idle, |begun| begun.min(idle))
     }
 
     /// Whether something that the client has begun has taken too long.
     pub fn is_late(&self, now: Instant, frontend: &Frontend) -> bool {
-        self.arrivals.takes(now, frontend.request_head_time)
+        !self.is_stuck() && self.arrivals.takes(now, frontend.request_head_time)
     }
 
     /// Whether it has asked for nothing for so long, or does not take the end of it.
@@ -310,6 +322,23 @@ impl Http2 {
         self.woken = woken;
     }
 
+    /// Resets streams whose windows their clients have not opened for `idle-time`.
+    fn sweep(&mut self, sh: &mut Shared<'_>) {
+        if sh.now.duration_since(self.swept) < SWEEP {
+            return;
+        }
+        self.swept = sh.now;
+        for (&id, stream) in &mut self.streams {
+            let is_there = !stream.conduit.is_gone();
+            if is_there && stream.stands_still(sh.now, sh.frontend.idle_time) {
+                sh.counters.client_timeouts += 1;
+                sh.touched.extend(stream.conduit.session());
+                stream.gone(Some(Reason::CANCEL));
+                self.gone.push_back((id, self.end.pipe().last_write()));
+            }
+        }
+    }
+
     fn finished(&mut self, id: u32, now: Instant) {
         self.moved = now;
         self.streams.remove(&id);
@@ -372,9 +401,7 @@ impl Http2 {
             self.front.extend(data.head(len, data.len));
             data.len -= len;
             let is_last = data.ends_stream && data.len == 0;
-            if len >= WORTH || is_last {
-                self.arrivals.worked(1);
-            }
+            self.arrivals.worked(worth(len, is_last));
             if let Some(stream) = self.streams.get_mut(&id) {
                 stream.send(&mut self.front, len as usize);
             }

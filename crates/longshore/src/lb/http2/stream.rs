@@ -1,6 +1,7 @@
 //! One request of a client, and the response that is under way to it.
 
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -41,6 +42,10 @@ pub(super) struct Stream {
     trailers: HeaderMap,
     /// The client has been told that the response is whole.
     is_ended: bool,
+    /// Bytes of content that were framed or sent.
+    moved: u64,
+    /// What that was when it was found to have changed last.
+    looked: Option<(u64, Instant)>,
 }
 
 /// What becomes of a stream.
@@ -90,6 +95,21 @@ impl Stream {
             counted: 0,
             trailers: HeaderMap::new(),
             is_ended: false,
+            moved: 0,
+            looked: None,
+        }
+    }
+
+    /// Whether nothing of its content has moved for so long because the client opens no window for it.
+    pub(super) fn stands_still(&mut self, now: Instant, time: Duration) -> bool {
+        match self.looked {
+            Some((moved, since)) if moved == self.moved && self.is_held() => {
+                now.duration_since(since) >= time
+            }
+            _ => {
+                self.looked = Some((self.moved, now));
+                false
+            }
         }
     }
 
@@ -107,6 +127,7 @@ impl Stream {
     pub(super) fn send(&mut self, front: &mut Vec<u8>, len: usize) {
         front.extend(self.outbox.drain(..len));
         self.framed -= len;
+        self.moved += len as u64;
         self.count();
     }
 
@@ -119,8 +140,10 @@ impl Stream {
     pub(super) fn drive(&mut self, max_head: usize) -> Step {
         let waker = self.waker.clone();
         let mut context = Context::from_waker(&waker);
+        // What is framed may still be reset.
+        let is_done = self.is_done();
         let is_reset = match &mut self.frames {
-            _ if self.is_ended => false,
+            _ if is_done => false,
             Some(frames) => frames.poll_reset(&mut context).is_ready(),
             None => self.respond.poll_reset(&mut context).is_ready(),
         };
@@ -166,7 +189,7 @@ impl Stream {
         self.frames.is_some() && is_at_end
     }
 
-    fn gone(&mut self, reason: Option<Reason>) -> Step {
+    pub(super) fn gone(&mut self, reason: Option<Reason>) -> Step {
         if let Some(reason) = reason {
             match &mut self.frames {
                 Some(frames) => frames.send_reset(reason),
@@ -320,6 +343,7 @@ impl Stream {
             let is_last = is_whole && len == left && self.trailers.is_empty();
             frames.send_data(Blank(len), is_last)?;
             self.framed += len;
+            self.moved += len as u64;
             if is_last {
                 self.end();
                 return Ok(());

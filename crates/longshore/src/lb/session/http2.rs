@@ -1,5 +1,7 @@
 //! The session of a client's connection that speaks HTTP/2, and those of its streams.
 
+use std::time::Duration;
+
 use host::SocketId;
 
 use super::{Fate, Session, Shared, Stage, Step};
@@ -7,6 +9,9 @@ use crate::lb::http2::{Conduit, Http2, Turn};
 use crate::lb::keys::SessionKey;
 use crate::lb::leg::Leg;
 use crate::lb::proxy_protocol::Endpoints;
+
+/// A connection that is due is looked at no sooner again.
+const SOON: Duration = Duration::from_millis(10);
 
 /// A stream that has begun.
 #[derive(Debug)]
@@ -74,7 +79,8 @@ impl Session {
         };
         let turn = http2.drive(self.key, &mut self.client, sh);
         let opened = http2.take_opened();
-        self.deadline = http2.due(sh.now, sh.frontend);
+        // One that is due already has its turn after others.
+        self.deadline = http2.due(sh.now, sh.frontend).max(sh.now + SOON);
         if !opened.is_empty() {
             self.watch_reader(sh);
         }

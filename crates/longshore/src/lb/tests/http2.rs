@@ -191,6 +191,84 @@ fn a_stream_whose_window_stays_closed_is_reset_after_idle_time() {
     assert!(client.fetches[get].error.is_some());
 }
 
+/// Nor does it keep a response that is whole here, and waits for the window alone.
+#[test]
+fn a_response_that_waits_for_a_window_alone_is_dropped_after_idle_time() {
+    let config = secure("idle-time = \"10s\"", "", &[8081]);
+    let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
+    let mut client = Streams::new(&mut rig, 0);
+    let get = client.get("/n/50000");
+    client.run(&mut rig, Duration::from_secs(8));
+    assert_eq!(active(&rig), 0);
+    assert!(client.fetches[get].error.is_none());
+    client.run(&mut rig, Duration::from_secs(25));
+    assert!(client.fetches[get].error.is_some());
+    assert_eq!(counters(&rig).http2_resets, 1);
+}
+
+/// What it has begun to send is not read while it reads nothing: it is not late with it, and the others of its thread go on.
+#[test]
+fn a_client_that_reads_nothing_in_the_middle_of_a_frame_holds_up_no_other() {
+    let settings = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x7f\xff\xff\xff";
+    let window = b"\x00\x00\x04\x08\x00\x00\x00\x00\x00\x7f\x00\x00\x00";
+    let path = b"/n/9000000";
+    let mut get = vec![0, 0, 5 + path.len() as u8, 1, 5, 0, 0, 0, 1];
+    get.extend(b"\x82\x87\x04");
+    get.push(path.len() as u8);
+    get.extend(path);
+    get.extend(b"\x41");
+    // The authority: one byte.
+    get.extend(b"\x01h");
+    get[2] = (get.len() - 9) as u8;
+    let preface = &PREFACE[..24];
+    let bytes = [preface, settings, window, &get, b"\x00"].concat();
+    let config = secure(
+        "request-head-time = \"5s\"\nidle-time = \"30s\"",
+        "",
+        &[8081],
+    );
+    let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
+    let mute = rig.client_of(client_of(b"h2"), bytes);
+    rig.clients[mute].pace = Some(10);
+    rig.run_for(Duration::from_secs(20));
+    assert_eq!(counters(&rig).responses_2xx, 1, "it is asked for");
+    assert_eq!(counters(&rig).client_timeouts, 0);
+    let mut other = Streams::new(&mut rig, 1 << 20);
+    let fetch = other.get("/n/1000");
+    other.finish(&mut rig);
+    assert_eq!(other.fetches[fetch].content, content(1000));
+    // It has its time from when it is read from again.
+    rig.clients[mute].pace = None;
+    rig.run_for(Duration::from_secs(4));
+    assert!(!rig.clients[mute].is_over());
+    rig.run_for(Duration::from_secs(4));
+    assert!(rig.clients[mute].is_over());
+    assert_eq!(counters(&rig).client_timeouts, 1);
+}
+
+/// A client may reset a stream whose last frame waits behind others: it is no stream under way any more.
+#[test]
+fn a_stream_that_is_reset_behind_its_last_frame_is_forgotten() {
+    let config = secure("idle-time = \"10s\"", "", &[8081]);
+    let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
+    let mut client = Streams::new(&mut rig, 1 << 20);
+    rig.clients[client.client].pace = Some(100);
+    let gets: Vec<usize> = (0..50).map(|_| client.get("/n/18000")).collect();
+    client.run(&mut rig, Duration::from_secs(3));
+    assert_eq!(active(&rig), 0, "the backend has answered all");
+    gets.iter().for_each(|&get| client.give_up(get));
+    client.fetches.clear();
+    client.run(&mut rig, Duration::from_secs(1));
+    rig.clients[client.client].pace = None;
+    client.run(&mut rig, Duration::from_secs(2));
+    assert!(counters(&rig).http2_resets > 0);
+    let get = client.get("/n/1000");
+    client.finish(&mut rig);
+    assert_eq!(client.fetches[get].content, content(1000));
+    client.run(&mut rig, Duration::from_secs(15));
+    assert_eq!(counters(&rig).connections_open, 0, "it is idle");
+}
+
 #[test]
 fn a_client_that_asks_for_nothing_is_sent_away_after_idle_time() {
     let config = secure("idle-time = \"10s\"", "", &[8081]);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use host::SocketError;
 
 use super::Http2;
-use crate::http2::{Data, WORTH};
+use crate::http2::{Data, worth};
 use crate::log::LIMITED;
 use crate::serve::client::Client;
 use crate::serve::session::Shared;
@@ -175,11 +175,9 @@ impl Http2 {
         Ok(Some(sent > 0))
     }
 
-    /// Frames of so many bytes each were framed; a small one is worth something if it is the last of its stream.
+    /// Frames of so many bytes each were framed.
     fn worked(&mut self, is_last: bool, each: u64, frames: u32) {
-        if each >= WORTH || is_last {
-            self.arrivals.worked(frames);
-        }
+        self.arrivals.worked(worth(each, is_last) * frames);
     }
 
     /// A response is queued whole.
