@@ -174,7 +174,7 @@ impl TimeWait {
         self.flows.contains_key(flow)
     }
 
-    /// All flows that rest, from us to the peer, whoever answers for them.
+    /// All flows that rest, from us to the peer: those that this table answers for, and those that others do.
     pub fn flows(&self) -> impl Iterator<Item = FlowKey> + '_ {
         self.flows.keys().copied()
     }

@@ -36,7 +36,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// The one in root's cache, which is made first if there is none yet. It takes two minutes.
+    /// The root in the cache. The first call makes it, which takes two minutes.
     ///
     /// # Errors
     /// When it can't be made; the message says what is missing.

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 
-use super::pipe::{Blank, Data, End};
+use super::pipe::{Blank, Data, End, Pipe};
+use super::wakes::Wakes;
 
 /// Requests that are answered at a time.
 const STREAMS: u32 = 100;
@@ -29,7 +30,10 @@ pub enum Framing {
 pub enum Incoming {
     Request(Box<http::Request<RecvStream>>, SendResponse<Blank>),
     /// The connection is over, and what there is to say of it is framed.
-    Over(Option<h2::Error>),
+    Over {
+        /// `h2` has found that the client floods us.
+        is_flood: bool,
+    },
 }
 
 impl Framing {
@@ -75,7 +79,17 @@ impl Framing {
 
     fn over(&mut self, error: Option<h2::Error>) -> Poll<Incoming> {
         *self = Framing::Closed;
-        Poll::Ready(Incoming::Over(error))
+        let is_flood = error.is_some_and(|error| {
+            tracing::debug!("a connection of HTTP/2 ended: {error}");
+            error.reason() == Some(Reason::ENHANCE_YOUR_CALM) && error.is_library()
+        });
+        Poll::Ready(Incoming::Over { is_flood })
+    }
+
+    /// Whether there is more to do than to wait for an event, of what does not wait for the socket.
+    pub fn goes_on(&self, pipe: &mut Pipe, wakes: &Wakes) -> bool {
+        // Each is asked: what was noted is taken.
+        wakes.take_connection() | pipe.has_made_room() | pipe.has_output() | self.is_closed()
     }
 
     /// Lets requests under way come to their end, and tells the client to send no others (RFC 9113 §6.8). False while that is not known to be

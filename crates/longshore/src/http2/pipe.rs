@@ -29,7 +29,7 @@ const MOST: usize = 512 * 1024;
 #[derive(Clone, Copy, Debug)]
 pub struct Blank(pub usize);
 
-/// Never read: whoever would, gets a length.
+/// In place of content: `h2` asks how much there is, and looks at none of it.
 static NOTHING: [u8; Data::TURN] = [0; Data::TURN];
 
 impl Buf for Blank {

@@ -46,8 +46,7 @@ impl Settings {
             match part {
                 Part::Bytes(bytes) => input.extend(bytes),
                 Part::Data(len) => input.extend(&before[..len]),
-                // What is no whole number of settings is refused as it is.
-                // Nor is one that would be too long with one more.
+                // `h2` refuses what is no whole number of settings, and takes no frame that is longer.
                 Part::Head(mut head)
                     if head.is_settings()
                         && head.len % SETTING == 0

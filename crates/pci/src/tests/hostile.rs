@@ -212,7 +212,7 @@ fn lingering(time: Duration) -> (TcpStream, TcpStream) {
     (socket, peer)
 }
 
-/// Sends a request with a file that nobody else has any more when the rest of the request comes, and reads the answer.
+/// Sends a request with a file, closes its own copy before the rest of the request goes, and reads the answer.
 fn pass_last(stream: &mut UnixStream, command: u16, body: &[u8], file: TcpStream) {
     let mut header = [0; 16];
     header[2..4].copy_from_slice(&command.to_le_bytes());

@@ -135,11 +135,8 @@ impl Http2 {
             let pipe = &mut *self.end.pipe();
             let goes_on = (turn == 0)
                 | received.is_some()
-                | self.wakes.take_connection()
-                | pipe.has_made_room()
-                | pipe.has_output()
                 | !self.gone.is_empty()
-                | self.framing.is_closed();
+                | self.framing.goes_on(pipe, &self.wakes);
             if !goes_on {
                 if self.streams.is_empty() {
                     self.front = Vec::new();
@@ -263,12 +260,7 @@ impl Http2 {
                     *turn = turn.saturating_sub(REQUEST);
                     self.begin(key, *request, respond, sh);
                 }
-                Incoming::Over(None) => {}
-                Incoming::Over(Some(error)) => {
-                    tracing::debug!("a connection of HTTP/2 ended: {error}");
-                    let is_flood = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
-                    sh.counters.http2_floods += u64::from(is_flood && error.is_library());
-                }
+                Incoming::Over { is_flood } => sh.counters.http2_floods += u64::from(is_flood),
             }
         }
     }

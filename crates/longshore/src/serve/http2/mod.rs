@@ -134,11 +134,8 @@ impl Http2 {
             let pipe = &mut *self.end.pipe();
             let goes_on = (turn == 0)
                 | received.is_some()
-                | self.wakes.take_connection()
-                | pipe.has_made_room()
-                | pipe.has_output()
                 | !self.gone.is_empty()
-                | self.framing.is_closed();
+                | self.framing.goes_on(pipe, &self.wakes);
             if !goes_on {
                 if self.streams.is_empty() {
                     self.front = Vec::new();

@@ -97,7 +97,7 @@ impl Http2 {
         Ok(is_queued)
     }
 
-    /// Queues frames until there is no content left, or the socket takes no more; whether there is none.
+    /// Queues frames until no content is left, or the socket takes no more. True if no content is left.
     fn queue_frames(
         &mut self,
         now: Instant,

@@ -41,12 +41,7 @@ impl Http2 {
                     *turn = turn.saturating_sub(Self::REQUEST);
                     self.begin(now, *request, respond, client, shared);
                 }
-                Incoming::Over(None) => {}
-                Incoming::Over(Some(error)) => {
-                    tracing::debug!("a connection of HTTP/2 ended: {error}");
-                    let is_flood = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
-                    shared.counters.http2_floods += u64::from(is_flood && error.is_library());
-                }
+                Incoming::Over { is_flood } => shared.counters.http2_floods += u64::from(is_flood),
             }
         }
     }

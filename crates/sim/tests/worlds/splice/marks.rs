@@ -1,5 +1,5 @@
 //! Packets that a router marks around the beginning and the end of a splice (ECN, RFC 3168 §6.1.3): their sender hears of it until it has reduced
-//! its window, from whoever owns the connection.
+//! its window, from the host or the NIC, which run the connection by turns.
 
 use std::cell::Cell;
 use std::rc::Rc;
