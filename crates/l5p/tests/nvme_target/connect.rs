@@ -334,6 +334,7 @@ fn queues_come_once() {
 fn an_admin_queue_takes_its_io_queues_with_it() {
     let mut rig = Rig::new();
     let (io, admin) = rig.queue();
+    assert_eq!((rig.target.connections(), rig.target.controllers()), (2, 1));
     rig.target.handle_closed(admin);
     rig.act();
     assert_eq!(rig.closed.len(), 1);

@@ -111,6 +111,8 @@ fn an_abort_sends_a_reset() {
         (sent[0].header.flags, sent[0].header.seq),
         (Flags::RST, nxt)
     );
+    // RFC 7323 §3.2: with the option, as all segments have it.
+    assert!(sent[0].header.options.timestamps.is_some());
     assert_eq!(peer.event(), Some(Event::Closed(CloseReason::Aborted)));
     assert_eq!(peer.connection.poll_timeout(), None);
     // Late news about the path wakes nothing.

@@ -63,6 +63,8 @@ fn three_segments_above_a_hole_repair_it() {
         peer.sent_data().iter().all(|(seq, _)| *seq != base + mss),
         "once is enough"
     );
+    let info = peer.info();
+    assert_eq!((info.retrans, info.bytes_retrans), (1, mss.into()));
 }
 
 /// RFC 8985 §6.2: two segments above the hole and some time do as well.

@@ -13,6 +13,7 @@ mod loss;
 mod moving;
 mod orphans;
 mod other_owner;
+mod pacing;
 mod pair;
 mod payload;
 mod peer;
@@ -29,7 +30,7 @@ use tcp::{Connection, Transmit};
 /// Payload bytes of a full segment, with timestamps, over Ethernet.
 const MSS: u32 = 1448;
 
-fn ms(millis: u64) -> Duration {
+const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 

@@ -55,6 +55,25 @@ fn walk(
     (output, integrity, walker.index())
 }
 
+#[test]
+fn the_beginning_of_a_header_is_told_from_other_bytes() {
+    for pair in PAIRS {
+        let info = info(pair, 0);
+        let engine = Engine::new(&info, Direction::Receive);
+        let header = [23, 3, 3, 0x40, 0];
+        for len in 0..header.len() {
+            assert!(engine.may_begin(&header[..len]), "{pair:?}, {len}");
+        }
+        assert!(!engine.may_begin(&[23, 2]), "{pair:?}: SSL 2");
+        assert!(!engine.may_begin(&[23, 3, 9]), "{pair:?}: no version");
+        assert!(
+            !engine.may_begin(&[23, 3, 3, 0xff]),
+            "{pair:?}: longer than records are"
+        );
+        assert!(!engine.may_begin(&header), "{pair:?}: it is whole");
+    }
+}
+
 fn contents() -> impl Strategy<Value = Vec<Vec<u8>>> {
     vec(
         prop_oneof![vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..3000)],

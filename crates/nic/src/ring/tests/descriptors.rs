@@ -1,9 +1,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 
-use l5p::Layers;
 use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, CryptoInfo, Version};
+use l5p::{Layers, ResourceId};
 use proptest::prelude::*;
 use testkit::fixtures::nvme;
 use wire::ethernet::MacAddr;
@@ -17,7 +17,7 @@ use super::super::toe::ToeId;
 use super::super::*;
 use super::renewal;
 
-fn config() -> FunctionConfig {
+pub(super) fn config() -> FunctionConfig {
     FunctionConfig {
         send_entries: 16,
         receive_entries: 16,
@@ -231,6 +231,10 @@ fn commands_arrive_as_they_were_posted() {
         context: ContextId(2),
     });
     assert!(matches!(command, Command::Destroy(ContextId(2))));
+    let (command, _) = pass(&SendDescriptor::UnloadResource {
+        resource: ResourceId(7),
+    });
+    assert!(matches!(command, Command::Unload(ResourceId(7))));
 }
 
 #[test]

@@ -74,6 +74,22 @@ fn the_device_sees_registrations_when_it_refreshes() {
     assert_eq!(region_of(&device, third).map(Region::len), Some(3));
 }
 
+#[test]
+fn a_registry_that_repeats_another_one_has_its_ids() {
+    let shared = Arc::new(Regions::default());
+    let mut device = DeviceRegions::new(Arc::clone(&shared));
+    shared.place(RegionId(3), Some(Arc::new(Region::anonymous(4))));
+    device.refresh();
+    assert_eq!(region_of(&device, RegionId(3)).map(Region::len), Some(4));
+    assert!(region_of(&device, RegionId(2)).is_none());
+    shared.place(RegionId(3), Some(Arc::new(Region::anonymous(5))));
+    device.refresh();
+    assert_eq!(region_of(&device, RegionId(3)).map(Region::len), Some(5));
+    shared.place(RegionId(3), None);
+    device.refresh();
+    assert!(region_of(&device, RegionId(3)).is_none());
+}
+
 fn region_of(device: &DeviceRegions, region: RegionId) -> Option<&Region> {
     let slice = Slice {
         offset: 0,

@@ -3,10 +3,12 @@
 use wire::FlowKey;
 use zerocopy::{FromZeros, IntoBytes};
 
+use super::super::function::{DeviceFunction, FunctionConfig, HostFunction, function};
 use super::super::gather::Gather;
 use super::super::layout::{self, SLOT_WORDS, SendSlot, clear_reserved, layouts};
 use super::super::*;
-use super::descriptors::{pair, slices};
+use super::descriptors::{config, pair, slices};
+use crate::features::Features;
 
 type Slot = [u64; SLOT_WORDS];
 
@@ -22,7 +24,13 @@ fn slot(opcode: u8, bytes: &[(usize, u8)]) -> Slot {
 
 /// What becomes of these slots: the first slot of each descriptor, and why it is refused.
 fn answers(slots: &[Slot]) -> Vec<(u64, Option<ErrorCode>)> {
-    let (mut host, mut device) = pair();
+    answers_of(pair(), slots)
+}
+
+fn answers_of(
+    (mut host, mut device): (HostFunction, DeviceFunction),
+    slots: &[Slot],
+) -> Vec<(u64, Option<ErrorCode>)> {
     for words in slots {
         host.queues[0].send.post_raw(words).unwrap();
     }
@@ -59,6 +67,42 @@ fn destroy(continuations: u8) -> Slot {
 }
 
 /// D-2 and N-2 of `docs/device.md`.
+/// `docs/device.md`, "Features": each command needs one.
+#[test]
+fn a_function_has_the_commands_of_its_features() {
+    let commands = |features| -> Vec<u8> {
+        let is_known = |opcode: &u8| {
+            let config = FunctionConfig {
+                features,
+                ..config()
+            };
+            let answers = answers_of(function(config), &[slot(*opcode, &[])]);
+            answers[0].1 != Some(ErrorCode::Unsupported)
+        };
+        (1..30)
+            .filter(|it| *it != CONTINUATION)
+            .filter(is_known)
+            .collect()
+    };
+    let expected: [(Features, &[u8]); 7] = [
+        (Features::CONTEXTS, &[3, 4, 5, 6, 7, 8]),
+        (Features::RESOURCES, &[27, 28]),
+        (Features::LISTENERS, &[9, 10, 11, 15]),
+        (Features::TEARDOWNS, &[12, 15]),
+        (Features::SPLICES, &[13, 14, 15, 29]),
+        (Features::TOE, &[16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26]),
+        (Features::MERGING, &[]),
+    ];
+    assert_eq!(commands(Features::NONE), [SEND]);
+    for (features, opcodes) in expected {
+        assert_eq!(
+            commands(features),
+            [&[SEND], opcodes].concat(),
+            "{features:?}"
+        );
+    }
+}
+
 #[test]
 fn reserved_bits_must_be_zero() {
     let refused = |opcode, at, byte| answers(&[slot(opcode, &[(at, byte)])])[0].1;

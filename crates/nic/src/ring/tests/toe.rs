@@ -331,6 +331,18 @@ fn a_contradiction_names_its_field() {
     refused(TcbField::RcvBufMax, &|i| {
         i.config.rcv_buf_max = i.tcb.rcv_buffer - 1
     });
+    refused(TcbField::RcvBufMax, &|i| {
+        i.config.rcv_buf_max = (1 << 30) + 1
+    });
+}
+
+#[test]
+fn the_largest_values_are_good() {
+    let mut image = image();
+    image.config.rcv_buf_max = 1 << 30;
+    image.tcb.snd_wnd_max = 1 << 30;
+    image.tcb.snd_wnd = 1 << 30;
+    assert_eq!(TcbImage::decode(&bytes_of(&image)), Ok(image));
 }
 
 proptest! {
