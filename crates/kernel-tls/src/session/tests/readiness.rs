@@ -3,11 +3,12 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
 use super::{End, TLS_1_3, keyed, pattern};
-use crate::RECORD_TYPE_DATA;
+use crate::{RECORD_TYPE_DATA, flusher};
 
 fn is_readable(end: &End, within: Duration) -> bool {
     let mut polled = [PollFd::new(&end.socket, PollFlags::IN)];
@@ -56,6 +57,57 @@ fn a_part_of_a_record_is_not_readable_once_it_was_looked_at() {
     rustix::io::write(&a.socket, &record[len - 1..len]).expect("loopback");
     assert!(is_readable(&b, SOON));
     assert_eq!(b.read_exactly(14), b"a whole record");
+}
+
+/// `poll` asks: short records, and such as are longer than what is looked at first.
+#[test]
+fn a_record_is_there_with_its_last_byte() {
+    for (len, piece) in [(1, 3), (300, 100), (480, 511), (5000, 700), (16_384, 1)] {
+        let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+        let (c, d) = keyed(TLS_1_3, 51).expect("loopback");
+        let content = pattern(len);
+        c.write(&content);
+        let mut record = vec![0; len + 5 + 1 + 16];
+        rustix::net::recv(&d.socket, &mut record[..], RecvFlags::WAITALL).expect("loopback");
+        // Of bytes one by one the first and the last ones are enough.
+        let cuts = (1..record.len()).filter(|at| match piece {
+            1 => *at < 9 || *at > record.len() - 9,
+            _ => at % piece == 0,
+        });
+        let mut sent = 0;
+        for cut in cuts.chain([record.len() - 1]) {
+            rustix::io::write(&a.socket, &record[sent..cut]).expect("loopback");
+            sent = cut;
+            let _ = is_readable(&b, NOT / 10);
+            let is_there = b.session.is_readable(b.socket.as_fd());
+            assert!(!is_there, "{cut} of {} bytes", record.len());
+        }
+        rustix::io::write(&a.socket, &record[sent..]).expect("loopback");
+        assert!(is_readable(&b, SOON));
+        assert!(b.session.is_readable(b.socket.as_fd()), "{len}");
+        assert_eq!(b.read_exactly(len), content);
+    }
+}
+
+#[test]
+fn those_who_hear_of_changes_only_are_woken() {
+    let (a, _b) = keyed(TLS_1_3, 51).expect("loopback");
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("epoll");
+    let flags = epoll::EventFlags::OUT | epoll::EventFlags::ET;
+    epoll::add(&epoll, &a.socket, epoll::EventData::new_u64(1), flags).expect("epoll");
+    let hears = |within: Duration| {
+        let mut events = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }];
+        let time = Timespec::try_from(within).expect("a short time");
+        epoll::wait(&epoll, &mut events[..], Some(&time)).expect("epoll") == 1
+    };
+    assert!(hears(SOON), "it can be written to");
+    assert!(!hears(NOT));
+    flusher::wake_senders(a.session.cookie, a.socket.as_fd(), NOT);
+    assert!(hears(SOON));
+    assert!(!hears(NOT), "once");
 }
 
 #[test]
