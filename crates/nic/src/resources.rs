@@ -137,7 +137,7 @@ impl Resources {
         maker: &mut Maker,
         id: ResourceId,
         protocol: ProtocolId,
-        bytes: Result<Vec<u8>, ErrorCode>,
+        read: impl FnOnce() -> Result<Vec<u8>, ErrorCode>,
     ) -> Result<(), ErrorCode> {
         let slot = self.slots.get_mut(usize::from(id.0));
         let slot = slot.ok_or(ErrorCode::OverQuota)?;
@@ -145,7 +145,7 @@ impl Resources {
             return Err(ErrorCode::ResourceExists);
         }
         slot.protocol = Some(protocol);
-        match bytes {
+        match read() {
             Ok(bytes) => slot.state = State::Waiting(bytes),
             Err(error) => slot.unreported = Some(Err(error)),
         }

@@ -106,17 +106,16 @@ fn load(
     let named = function.queues[queue].transmit.gather.slices().first();
     let named = *named.ok_or(ErrorCode::BadLength)?;
     let located = function.regions.locate(named);
-    let bytes = located
-        .ok_or(ErrorCode::BadMemory)
-        .and_then(|(region, offset)| {
-            let mut bytes = vec![0; named.len as usize];
-            match region.read(offset, &mut bytes) {
-                true => Ok(bytes),
-                false => Err(ErrorCode::BadMemory),
-            }
-        });
+    let read = || {
+        let (region, offset) = located.ok_or(ErrorCode::BadMemory)?;
+        let mut bytes = vec![0; named.len as usize];
+        match region.read(offset, &mut bytes) {
+            true => Ok(bytes),
+            false => Err(ErrorCode::BadMemory),
+        }
+    };
     let resources = &mut function.resources;
-    resources.load(&mut offloads.maker, resource, protocol, bytes)?;
+    resources.load(&mut offloads.maker, resource, protocol, read)?;
     Ok(u64::from(named.len))
 }
 

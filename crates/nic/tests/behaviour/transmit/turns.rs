@@ -2,8 +2,13 @@
 
 use std::time::Instant;
 
+use l5p::pattern::Parameters as Pattern;
+use l5p::{Listed, MAX_RESOURCE, ResourceId};
 use nic::Nic;
-use nic::ring::{ContextId, FunctionConfig, SendDescriptor, SendFlags, Slice};
+use nic::ring::{
+    ContextId, ErrorCode, FunctionConfig, RecvDescriptor, RegionId, SendDescriptor, SendFlags,
+    Slice,
+};
 use testkit::bare::{BareHost, MEMORY, function_config, nic_config};
 use testkit::fixtures::{HOST, PEER, flow};
 use testkit::frames::{ack, headers};
@@ -74,6 +79,66 @@ fn functions_share_alike_and_so_do_their_queues() {
         let share = *queue as f64 / of_four as f64;
         assert!((0.15..0.35).contains(&share), "queue has {share}");
     }
+}
+
+/// A command costs its function what it reads: while one function loads eight times 64 KiB, another one sends as much.
+#[test]
+fn what_commands_read_counts_as_much_as_frames() {
+    let mut nic = Nic::new(nic_config());
+    let other = MacAddr([2, 0, 0, 0, 0, 4]);
+    let mut loads = attach(&mut nic, HOST, 1);
+    let mut sends = attach(&mut nic, other, 1);
+    for resource in 0..8 {
+        let load = SendDescriptor::LoadResource {
+            resource: ResourceId(resource),
+            protocol: Pattern::ID,
+            bytes: loads.memory.slice(0, MAX_RESOURCE),
+        };
+        loads.queues[0].send.post(&load).unwrap();
+    }
+    loads.publish();
+    let payload = [sends.memory.slice(0, MAX_RESOURCE)];
+    for _ in 0..16 {
+        post(&mut sends, 0, &header(other, PEER, 1), &payload);
+    }
+    let now = Instant::now();
+    let mut out = [0; 1514];
+    let mut sent = 0;
+    while sent < 4 * MAX_RESOURCE as usize {
+        sent += nic.poll_transmit(now, &mut out).unwrap().0;
+    }
+    let loaded = loads.queues[0].send.completed();
+    assert!((2..=6).contains(&loaded), "{loaded} resources");
+}
+
+/// Whatever memory it names: that is not looked at.
+#[test]
+fn a_resource_with_a_number_in_use_is_refused() {
+    let mut nic = Nic::new(nic_config());
+    let mut host = attach(&mut nic, HOST, 1);
+    let load = |slice: Slice| SendDescriptor::LoadResource {
+        resource: ResourceId(1),
+        protocol: Pattern::ID,
+        bytes: slice,
+    };
+    let bytes = host.memory.slice(0, 16);
+    let nowhere = Slice {
+        region: RegionId(77),
+        ..bytes
+    };
+    host.queues[0].send.post(&load(bytes)).unwrap();
+    host.queues[0].send.post(&load(nowhere)).unwrap();
+    host.publish();
+    let mut out = [0; 1514];
+    assert!(nic.poll_transmit(Instant::now(), &mut out).is_none());
+    nic.flush(Instant::now());
+    let mut errors = Vec::new();
+    while let Some(reported) = host.queues[0].recv.pop() {
+        if let RecvDescriptor::Completion { error, .. } = reported {
+            errors.push(error);
+        }
+    }
+    assert_eq!(errors, [ErrorCode::ResourceExists]);
 }
 
 #[test]
