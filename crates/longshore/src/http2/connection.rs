@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 
+use super::arrivals::Arrivals;
 use super::pipe::{Blank, Data, End, Pipe};
 use super::wakes::Wakes;
 
@@ -86,10 +87,19 @@ impl Framing {
         Poll::Ready(Incoming::Over { is_flood })
     }
 
-    /// Whether there is more to do than to wait for an event, of what does not wait for the socket.
-    pub fn goes_on(&self, pipe: &mut Pipe, wakes: &Wakes) -> bool {
+    /// Whether there is more to do than to wait for an event; `is_blocked` if frames wait for the socket.
+    pub fn goes_on(
+        &self,
+        pipe: &mut Pipe,
+        (wakes, arrivals): (&Wakes, &Arrivals),
+        is_blocked: bool,
+    ) -> bool {
+        let may_send = !is_blocked && (pipe.has_output() || self.is_closed());
         // Each is asked: what was noted is taken.
-        wakes.take_connection() | pipe.has_made_room() | pipe.has_output() | self.is_closed()
+        wakes.take_connection()
+            | pipe.has_made_room()
+            | arrivals.has_made_room(pipe.input_len())
+            | may_send
     }
 
     /// Lets requests under way come to their end, and tells the client to send no others (RFC 9113 §6.8). False while that is not known to be

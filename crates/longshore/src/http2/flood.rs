@@ -9,25 +9,20 @@ use super::frames::FrameHead;
 const MOST: u64 = 2000;
 /// What comes back a second.
 const A_SECOND: u64 = 10;
-/// What comes back with each request that is answered, and each frame of content that is sent: its windows have to be opened again.
+/// What comes back with each request, and with the end of its response.
 const FOR_WORK: u64 = 4;
-/// Bytes of a frame that is worth that, or it ends its stream: one of few bytes costs us more than the client that asks for it (CVE-2019-9511).
+/// Bytes of content for which one comes back, in however many frames: clients in Go open windows by two frames for each 4,096 bytes that they
+/// read. One that asks for fewer bytes with a frame costs us more than itself (CVE-2019-9511).
 const WORTH: u64 = 1024;
 /// What a request that is reset costs: its file was opened for nothing.
 const OF_RESET: u64 = 20;
-
-/// How often a frame with so much content is worth something. Clients in Go open windows by two frames for each 4,096 bytes that they read.
-pub fn worth(content: u64, ends_stream: bool) -> u32 {
-    match content {
-        0..WORTH => ends_stream.into(),
-        _ => 1 + (content / 8000) as u32,
-    }
-}
 
 /// What a client may still send.
 #[derive(Debug)]
 pub struct Allowance {
     left: u64,
+    /// Bytes of content that nothing has come back for.
+    content: u64,
     at: Instant,
 }
 
@@ -35,6 +30,7 @@ impl Allowance {
     pub fn new(now: Instant) -> Allowance {
         Allowance {
             left: MOST,
+            content: 0,
             at: now,
         }
     }
@@ -57,9 +53,16 @@ impl Allowance {
         is_flood
     }
 
-    /// Requests were answered, or frames of content sent that are worth something.
-    pub fn worked(&mut self, times: u32) {
-        self.give(FOR_WORK.saturating_mul(times.into()));
+    /// A request is answered, or its response is at its end.
+    pub fn worked(&mut self) {
+        self.give(FOR_WORK);
+    }
+
+    /// So much content was sent.
+    pub fn sent(&mut self, content: u64) {
+        self.content += content;
+        self.give(self.content / WORTH);
+        self.content %= WORTH;
     }
 
     fn give(&mut self, more: u64) {

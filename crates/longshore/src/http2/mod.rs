@@ -14,7 +14,6 @@ mod wakes;
 
 pub use arrivals::Arrivals;
 pub use connection::{AHEAD, Framing, Incoming};
-pub use flood::worth;
 #[cfg(test)]
 pub use frames::{FrameCutter, FrameHead, Part};
 pub use pipe::{Blank, Data, End};

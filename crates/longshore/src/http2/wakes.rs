@@ -43,9 +43,9 @@ impl Wakes {
         self.connection.swap(false, Ordering::Relaxed)
     }
 
-    /// Exchanges the streams that were woken since for an empty list.
-    pub fn swap_streams(&self, empty: &mut Vec<u32>) {
-        std::mem::swap(&mut *self.streams(), empty);
+    /// Moves the streams that were woken since behind those of a list.
+    pub fn take_streams(&self, list: &mut Vec<u32>) {
+        list.append(&mut self.streams());
     }
 
     fn streams(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {

@@ -223,6 +223,12 @@ impl Leg {
         }
     }
 
+    /// Whether so much more of its request may be kept to be sent again, beside those of other streams of its connection.
+    pub fn may_keep(&self, len: usize) -> bool {
+        let conduit = self.conduit.as_ref();
+        conduit.is_none_or(|conduit| conduit.may_keep(len))
+    }
+
     /// Ends our direction.
     pub fn shutdown(&mut self, now: Instant, stack: &mut Stack) {
         if !self.is_shut {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use host::{SocketError, SocketId};
 
 use super::session::{Fate, READ_BYTES, Shared};
+use crate::http::Status;
 use crate::min_rate::{Progress, Reader};
 
 /// A client's connection.
@@ -16,8 +17,8 @@ pub(super) struct Client {
     pub(super) readable: bool,
     /// It sends no more: there is nothing to wait for at the end.
     pub(super) has_ended: bool,
-    /// It was sent a response.
-    pub(super) was_served: bool,
+    /// It was sent a response that was more than a word of our want of memory.
+    was_served: bool,
     /// What it takes.
     pub(super) reader: Reader,
     /// Its address, if its requests are logged.
@@ -74,6 +75,11 @@ impl Client {
         };
         let client = shared.stack.info(self.id).map(|info| info.remote);
         client.is_some_and(|client| matcher.forbids(shared.stack, self.id, client))
+    }
+
+    /// It was sent a response of this status, whole.
+    pub(super) fn responded(&mut self, status: Status) {
+        self.was_served |= status != Status::UNAVAILABLE;
     }
 
     /// Whether it was sent a response, and has acknowledged all of it: the reserves serve it.

@@ -114,7 +114,7 @@ impl Http1 {
         if !outgoing.queue(now, client.id, shared, turn)? {
             return Ok(false);
         }
-        client.was_served = true;
+        client.responded(outgoing.status);
         let log = (&*shared.stack, shared.access_log.as_deref_mut());
         self.log(now, client, log, false);
         let keep_alive = self.outgoing.take().is_some_and(|it| it.keep_alive);

@@ -223,8 +223,13 @@ fn without_memory_requests_are_refused_but_for_those_of_clients_that_have_taken_
     let answer = String::from_utf8(rig.read(new, 4096).unwrap()).unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+    let now = rig.world.now();
+    rig.world.stack(1).write(now, new, short).unwrap();
+    rig.run_for(Duration::from_millis(20));
+    let answer = String::from_utf8(rig.read(new, 4096).unwrap()).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     let counters = rig.server.counters();
-    assert_eq!((counters.requests_shed, counters.connections), (1, 2));
+    assert_eq!((counters.requests_shed, counters.connections), (2, 2));
     drop(held);
 }
 

@@ -8,7 +8,7 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -21,9 +21,23 @@ use crate::lb::leg::Filled;
 /// Bytes of responses of a connection that wait, in its streams and before them, until each may have [`FEW`](Held::FEW) alone.
 const HELD: usize = 1 << 20;
 
-/// Bytes of responses that wait in memory, of all streams of a connection.
+/// Bytes of requests of a connection that are kept to be sent again, until content is no more.
+const KEPT: usize = 512 * 1024;
+
+/// What is counted of all streams of a connection.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Bytes of responses that wait in memory.
+    responses: AtomicUsize,
+    /// Bytes of requests that sessions keep.
+    requests: AtomicUsize,
+    /// A backend's response went to the client whole.
+    was_served: AtomicBool,
+}
+
+/// What the streams of a connection hold in memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held(Arc<AtomicUsize>);
+pub(super) struct Held(Arc<Counts>);
 
 impl Held {
     /// Bytes that may wait in one place at most.
@@ -33,7 +47,7 @@ impl Held {
 
     /// Bytes that may wait where `waiting` do, and do not.
     pub(super) fn room(&self, waiting: usize) -> usize {
-        let most = match self.0.load(Ordering::Relaxed) > HELD {
+        let most = match self.0.responses.load(Ordering::Relaxed) > HELD {
             true => Self::FEW,
             false => Self::MOST,
         };
@@ -41,12 +55,28 @@ impl Held {
     }
 
     fn add(&self, bytes: usize) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
+        self.0.responses.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// So much has gone.
     pub(super) fn release(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
+        self.0.responses.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of requests that sessions keep.
+    pub(super) fn requests(&self) -> usize {
+        self.0.requests.load(Ordering::Relaxed)
+    }
+
+    /// Whether a backend's response went to the client whole.
+    pub(super) fn was_served(&self) -> bool {
+        self.0.was_served.load(Ordering::Relaxed)
+    }
+
+    /// A session keeps so much of its request, and not so much as before.
+    fn keep(&self, before: usize, now: usize) {
+        self.0.requests.fetch_add(now, Ordering::Relaxed);
+        self.0.requests.fetch_sub(before, Ordering::Relaxed);
     }
 }
 
@@ -58,9 +88,17 @@ struct Between {
     /// Wakes the stream.
     waker: Waker,
     request: Vec<u8>,
+    /// Bytes of it that the session has read, those that it has used or keeps to send them again, and those that it keeps.
+    read: u64,
+    used: u64,
+    kept: usize,
     /// No request follows.
     is_finished: bool,
     response: VecDeque<u8>,
+    /// The session has written a backend's response whole.
+    is_answered: bool,
+    /// The client was sent the response whole.
+    is_taken: bool,
     /// Nothing follows what there is of the response.
     is_shut: bool,
     /// The session has given up.
@@ -69,8 +107,10 @@ struct Between {
     is_gone: bool,
     /// The session has done something that the connection is to hear of.
     has_news: bool,
-    /// What the stream has waits for the client to open a window.
-    is_held: bool,
+    /// Bytes of content that went to the client's connection.
+    sent: u64,
+    /// Bytes that the stream has taken, and that did not.
+    behind: usize,
 }
 
 /// One end; both are alike.
@@ -89,13 +129,19 @@ impl Conduit {
             session: None,
             waker,
             request: Vec::new(),
+            read: 0,
+            used: 0,
+            kept: 0,
             is_finished: false,
             response: VecDeque::new(),
+            is_answered: false,
+            is_taken: false,
             is_shut: false,
             is_aborted: false,
             is_gone: false,
             has_news: false,
-            is_held: false,
+            sent: 0,
+            behind: 0,
         };
         Conduit {
             between: Arc::new(Mutex::new(between)),
@@ -140,6 +186,7 @@ impl Conduit {
             });
         }
         inbox.put_bytes(&between.request);
+        between.read += between.request.len() as u64;
         between.request.clear();
         between.tell();
         Ok(Filled::Bytes)
@@ -164,6 +211,44 @@ impl Conduit {
         Ok(written)
     }
 
+    /// What the session has read is used, but for `left` bytes; it keeps so many to send them again.
+    pub fn use_request(&self, left: usize, kept: usize) {
+        let mut between = self.between();
+        let kept = if between.is_over() { 0 } else { kept };
+        self.held.keep(between.kept, kept);
+        between.kept = kept;
+        let used = between.read - left as u64;
+        if used > between.used {
+            between.used = used;
+            between.tell();
+        }
+    }
+
+    /// Whether so much more of the request may be kept to be sent again.
+    pub fn may_keep(&self, len: usize) -> bool {
+        self.held.requests() + len <= KEPT
+    }
+
+    /// What was written is a backend's response, and whole.
+    pub fn answered(&self) {
+        let mut between = self.between();
+        between.is_answered = true;
+        self.look_whether_served(&between);
+    }
+
+    /// The client was sent the response whole.
+    pub(super) fn taken(&self) {
+        let mut between = self.between();
+        between.is_taken = true;
+        self.look_whether_served(&between);
+    }
+
+    fn look_whether_served(&self, between: &Between) {
+        if between.is_answered && between.is_taken {
+            self.held.0.was_served.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Nothing follows what was written.
     pub fn shut(&self) {
         let mut between = self.between();
@@ -183,9 +268,10 @@ impl Conduit {
         self.between().is_gone
     }
 
-    /// Whether what is written waits for the client to open a window.
-    pub fn is_held(&self) -> bool {
-        self.between().is_held
+    /// Bytes of the response's content that went to the client's connection, and bytes of the response that wait for that.
+    pub fn progress(&self) -> (u64, usize) {
+        let between = self.between();
+        (between.sent, between.response.len() + between.behind)
     }
 
     /// The session, to be told of what changed.
@@ -196,6 +282,11 @@ impl Conduit {
     /// Bytes of the request that wait.
     pub(super) fn waiting(&self) -> usize {
         self.between().request.len()
+    }
+
+    /// Bytes of the request that the session has used, or keeps.
+    pub(super) fn used(&self) -> u64 {
+        self.between().used
     }
 
     /// Adds to the request.
@@ -216,8 +307,11 @@ impl Conduit {
         between.response.clear();
     }
 
-    pub(super) fn set_held(&self, is_held: bool) {
-        self.between().is_held = is_held;
+    /// The stream has sent so much content, and has so many bytes more.
+    pub(super) fn note(&self, sent: usize, behind: usize) {
+        let mut between = self.between();
+        between.sent += sent as u64;
+        between.behind = behind;
     }
 
     /// Moves what has come of the response behind what is in `to`, `most` bytes at most; how much that is.
@@ -248,6 +342,11 @@ pub(super) enum Ended {
 }
 
 impl Between {
+    /// Whether the session does nothing more.
+    fn is_over(&self) -> bool {
+        self.is_shut || self.is_aborted || self.is_gone
+    }
+
     fn tell(&mut self) {
         self.has_news = true;
         self.waker.wake_by_ref();

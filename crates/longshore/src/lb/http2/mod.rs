@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
-use host::SocketError;
+use host::{CloseReason, SocketError};
 
 use super::config::Frontend;
 use super::keys::SessionKey;
 use super::leg::{Filled, Leg};
 use super::session::Shared;
 use crate::http::Status;
-use crate::http2::{Arrivals, Blank, ContentProgress, Data, End, Framing, Incoming, Wakes, worth};
+use crate::http2::{Arrivals, Blank, ContentProgress, Data, End, Framing, Incoming, Wakes};
 use crate::min_rate::Progress;
 
 pub use conduit::Conduit;
@@ -36,14 +36,14 @@ use stream::{Step, Stream};
 const TURN_BYTES: u64 = 1 << 20;
 /// What a request takes of that.
 const REQUEST: u64 = 16 * 1024;
-/// Bytes that came and that `h2` has not taken, before more are read.
-const INPUT: usize = 64 * 1024;
 /// Bytes of frames that are written at a time.
 const FRONT: usize = 64 * 1024;
 /// How often streams are looked at that may stand still.
 const SWEEP: Duration = Duration::from_secs(1);
 /// Streams of a connection, with those that are over and not forgotten yet.
 const STREAMS: usize = 200;
+/// Bytes of requests that are kept to be sent again, before no more requests are taken.
+const REQUESTS: usize = 1 << 20;
 /// Bytes of requests that a client may send before the backends take them: of one stream, and of all.
 const WINDOWS: [u32; 2] = [64 * 1024, 512 * 1024];
 
@@ -78,9 +78,9 @@ pub struct Http2 {
     content: ContentProgress,
     /// Streams that wait for a session.
     opened: Vec<Conduit>,
-    /// What of responses waits.
+    /// What waits in memory.
     held: Held,
-    /// Scratch for streams that were woken.
+    /// Streams that were woken, and are yet to go on with their responses.
     woken: Vec<u32>,
     /// When streams were looked at that may stand still.
     swept: Instant,
@@ -110,35 +110,36 @@ impl Http2 {
     /// Does all that can be done now, within one turn. `key` is the session of the connection.
     pub fn drive(&mut self, key: SessionKey, client: &mut Leg, sh: &mut Shared<'_>) -> Turn {
         let mut turn = TURN_BYTES;
-        let was_stuck = self.is_stuck();
         self.sweep(sh);
         loop {
-            match self.send(client, sh, &mut turn) {
-                Ok(true) => {}
-                Ok(false) if turn == 0 => return Turn::Ready,
-                Ok(false) => return Turn::Waits,
+            let is_blocked = match self.send(client, sh, &mut turn) {
+                Ok(is_sent) => !is_sent,
                 Err(_) => return Turn::Broken,
+            };
+            if turn == 0 {
+                return Turn::Ready;
             }
-            if self.framing.is_closed() {
-                return Turn::Over;
+            match (self.framing.is_closed(), is_blocked) {
+                (true, true) => return Turn::Waits,
+                (true, false) => return Turn::Over,
+                (false, true) => {}
+                (false, false) => self.forget(sh),
             }
-            if was_stuck {
-                self.arrivals.excuse(sh.now);
-            }
-            self.forget(sh);
+            // What the client sends is heard, whether it takes anything or not: it resets streams, and goes on with what it has begun.
             let Ok(received) = self.receive(client, sh) else {
                 return Turn::Broken;
             };
             turn = turn.saturating_sub(received.unwrap_or(0) as u64);
             self.poll(key, sh, &mut turn);
-            self.drive_streams(sh);
+            self.drive_streams(sh, is_blocked);
             let pipe = &mut *self.end.pipe();
+            let from = (&*self.wakes, &self.arrivals);
             let goes_on = (turn == 0)
                 | received.is_some()
-                | !self.gone.is_empty()
-                | self.framing.goes_on(pipe, &self.wakes);
+                | (!is_blocked && !self.gone.is_empty())
+                | self.framing.goes_on(pipe, from, is_blocked);
             if !goes_on {
-                if self.streams.is_empty() {
+                if self.streams.is_empty() && !is_blocked {
                     self.front = Vec::new();
                     pipe.trim();
                 }
@@ -185,21 +186,24 @@ impl Http2 {
     /// When to look whether the client [takes too long](Self::is_late), or is [idle](Self::is_idle).
     pub fn due(&self, now: Instant, frontend: &Frontend) -> Instant {
         let since = if self.has_streams() { now } else { self.moved };
-        // While frames wait for the socket nothing is read.
         let begun = self.arrivals.due(frontend.request_head_time);
-        let begun = begun.filter(|_| !self.is_stuck());
         let idle = since + frontend.idle_time;
         begun.map_or(idle, |begun| begun.min(idle))
     }
 
     /// Whether something that the client has begun has taken too long.
     pub fn is_late(&self, now: Instant, frontend: &Frontend) -> bool {
-        !self.is_stuck() && self.arrivals.takes(now, frontend.request_head_time)
+        self.arrivals.takes(now, frontend.request_head_time)
     }
 
     /// Whether it has asked for nothing for so long, or does not take the end of it.
     pub fn is_idle(&self, now: Instant, frontend: &Frontend) -> bool {
         !self.has_streams() && now.duration_since(self.moved) >= frontend.idle_time
+    }
+
+    /// Whether a backend's response went to the client whole.
+    pub fn was_served(&self) -> bool {
+        self.held.was_served()
     }
 
     /// Whether frames wait for the socket.
@@ -221,10 +225,8 @@ impl Http2 {
         client: &mut Leg,
         sh: &mut Shared<'_>,
     ) -> Result<Option<usize>, SocketError> {
-        if self.end.pipe().input_len() >= INPUT {
-            return Ok(None);
-        }
-        if client.at_end {
+        let waiting = self.end.pipe().input_len();
+        if self.arrivals.room(sh.now, waiting) == 0 || client.at_end {
             return Ok(None);
         }
         match client.fill(sh.now, sh.stack)? {
@@ -239,6 +241,10 @@ impl Http2 {
         let len = bytes.len();
         if self.arrivals.look(sh.now, bytes) {
             sh.counters.http2_floods += 1;
+            if self.is_stuck() {
+                // There is no room for a word.
+                return Err(SocketError::Closed(CloseReason::Aborted));
+            }
             self.framing.end(Reason::ENHANCE_YOUR_CALM);
         } else {
             self.end.pipe().handle_input(bytes);
@@ -272,13 +278,13 @@ impl Http2 {
         mut respond: SendResponse<Blank>,
         sh: &mut Shared<'_>,
     ) {
-        if self.streams.len() >= STREAMS {
+        if self.streams.len() >= STREAMS || self.held.requests() > REQUESTS {
             // The client may ask again (RFC 9113 §8.7).
             sh.counters.http2_resets += 1;
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         self.moved = sh.now;
-        self.arrivals.worked(1);
+        self.arrivals.answers();
         if request.method() == http::Method::CONNECT {
             return refuse_tunnel(respond, sh);
         }
@@ -291,16 +297,18 @@ impl Http2 {
         self.streams.insert(id, stream);
     }
 
-    /// Has streams go on that were woken.
-    fn drive_streams(&mut self, sh: &mut Shared<'_>) {
+    /// Has streams go on that were woken; their responses only if no frames wait for the socket.
+    fn drive_streams(&mut self, sh: &mut Shared<'_>, is_blocked: bool) {
         let mut woken = std::mem::take(&mut self.woken);
-        self.wakes.swap_streams(&mut woken);
-        for id in woken.drain(..) {
+        self.wakes.take_streams(&mut woken);
+        woken.sort_unstable();
+        woken.dedup();
+        for &id in &woken {
             let streams = self.streams.get_mut(&id);
             let Some(stream) = streams.filter(|stream| !stream.conduit.is_gone()) else {
                 continue;
             };
-            let step = stream.drive(sh.frontend.max_head);
+            let step = stream.drive(sh.frontend.max_head, !is_blocked);
             if step != Step::Waits {
                 sh.touched.extend(stream.conduit.session());
             }
@@ -310,6 +318,9 @@ impl Http2 {
             } else if stream.is_done() {
                 self.finished(id, sh.now);
             }
+        }
+        if !is_blocked {
+            woken.clear();
         }
         self.woken = woken;
     }
@@ -333,7 +344,9 @@ impl Http2 {
 
     fn finished(&mut self, id: u32, now: Instant) {
         self.moved = now;
-        self.streams.remove(&id);
+        if let Some(stream) = self.streams.remove(&id) {
+            stream.conduit.taken();
+        }
     }
 
     /// Forgets streams that are gone, when all that is framed is queued: a frame that `h2` keeps has its content from them.
@@ -393,7 +406,7 @@ impl Http2 {
             self.front.extend(data.head(len, data.len));
             data.len -= len;
             let is_last = data.ends_stream && data.len == 0;
-            self.arrivals.worked(worth(len, is_last));
+            self.arrivals.sent(len, is_last);
             if let Some(stream) = self.streams.get_mut(&id) {
                 stream.send(&mut self.front, len as usize);
             }

@@ -1,10 +1,11 @@
 //! One request of a client, and the response that is under way to it.
 
+use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
+use h2::{FlowControl, Reason, RecvStream, SendStream};
 use http::HeaderMap;
 
 use super::conduit::{Conduit, Ended};
@@ -25,6 +26,7 @@ pub(super) struct Stream {
     /// What is to come of the request's content.
     body: Option<RecvStream>,
     content: Content,
+    uploaded: Uploaded,
     respond: SendResponse<Blank>,
     /// What the response's content is framed with, if it has any.
     frames: Option<SendStream<Blank>>,
@@ -79,11 +81,17 @@ impl Stream {
         let has_content = !body.is_end_stream();
         let (bytes, content) = head::request(&parts, has_content);
         conduit.put(&bytes);
+        let mut body = has_content.then_some(body);
         Stream {
             conduit,
             waker,
             is_head: parts.method == http::Method::HEAD,
-            body: has_content.then_some(body),
+            uploaded: Uploaded {
+                flow: body.as_mut().map(|body| body.flow_control().clone()),
+                put: bytes.len() as u64,
+                pieces: VecDeque::new(),
+            },
+            body,
             content,
             respond,
             frames: None,
@@ -128,7 +136,7 @@ impl Stream {
         front.extend(self.outbox.drain(..len));
         self.framed -= len;
         self.moved += len as u64;
-        self.count();
+        self.count(len);
     }
 
     /// The bytes of content that are framed.
@@ -136,8 +144,8 @@ impl Stream {
         self.framed
     }
 
-    /// Moves the request and the response on, each as far as it goes.
-    pub(super) fn drive(&mut self, max_head: usize) -> Step {
+    /// Moves the request on as far as it goes, and the response if it `may_respond`.
+    pub(super) fn drive(&mut self, max_head: usize, may_respond: bool) -> Step {
         let waker = self.waker.clone();
         let mut context = Context::from_waker(&waker);
         // What is framed may still be reset.
@@ -152,7 +160,7 @@ impl Stream {
         }
         let was_ended = self.is_ended;
         let mut has_more = self.pull_request(&mut context);
-        while !self.is_ended {
+        while may_respond && !self.is_ended {
             match self.read_response(max_head) {
                 Ok(Read::Something) => has_more = true,
                 Ok(Read::Nothing) if self.feed(&mut context).is_err() => return self.gone(None),
@@ -160,10 +168,9 @@ impl Stream {
                 Ok(Read::Malformed) | Err(_) => return self.gone(Some(Reason::INTERNAL_ERROR)),
             }
         }
-        if self.is_cut_off() {
+        if may_respond && self.is_cut_off() {
             return self.gone(Some(Reason::INTERNAL_ERROR));
         }
-        self.conduit.set_held(self.is_held());
         match has_more || self.is_ended != was_ended {
             true => Step::Session,
             false => Step::Waits,
@@ -197,6 +204,7 @@ impl Stream {
             }
         }
         self.body = None;
+        self.uploaded.release(u64::MAX);
         self.conduit.leave();
         Step::Gone
     }
@@ -204,6 +212,7 @@ impl Stream {
     /// Gives the session more of the request's content, if it has taken what it had; whether there was something.
     fn pull_request(&mut self, context: &mut Context<'_>) -> bool {
         let mut has_more = false;
+        self.uploaded.release(self.conduit.used());
         while let Some(body) = &mut self.body
             && self.conduit.waiting() < REQUEST
         {
@@ -211,7 +220,6 @@ impl Stream {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok(bytes))) => {
                     has_more = true;
-                    let _ = body.flow_control().release_capacity(bytes.len());
                     self.put(&bytes);
                 }
                 // The stream is reset, which is found out where the response is.
@@ -232,17 +240,22 @@ impl Stream {
         has_more
     }
 
-    fn put(&self, bytes: &[u8]) {
-        match self.content {
-            Content::Chunked if bytes.is_empty() => {}
+    fn put(&mut self, bytes: &[u8]) {
+        let around = match self.content {
+            Content::Chunked if bytes.is_empty() => return,
             Content::Chunked => {
                 let size = format!("{:x}\r\n", bytes.len());
                 self.conduit.put(size.as_bytes());
                 self.conduit.put(bytes);
                 self.conduit.put(b"\r\n");
+                size.len() + 2
             }
-            Content::Length | Content::None => self.conduit.put(bytes),
-        }
+            Content::Length | Content::None => {
+                self.conduit.put(bytes);
+                0
+            }
+        };
+        self.uploaded.put(bytes.len(), around);
     }
 
     /// Understands some of what the session has written.
@@ -254,7 +267,7 @@ impl Stream {
             None => self.read_head(max_head)?,
             Some(_) => self.read_content(),
         };
-        self.count();
+        self.count(0);
         Ok(match read {
             Read::Nothing if taken > 0 => Read::Something,
             read => read,
@@ -359,17 +372,54 @@ impl Stream {
         Ok(())
     }
 
-    /// What was counted and is here no more is not held.
-    fn count(&mut self) {
+    /// What was counted and is here no more is not held; so much content of it was sent.
+    fn count(&mut self, sent: usize) {
         let held = self.inbox.len() + self.outbox.len();
         self.conduit.held().release(self.counted - held);
         self.counted = held;
+        self.conduit.note(sent, held);
     }
 
     /// The client is told that the response is whole: the session may end.
     fn end(&mut self) {
         self.is_ended = true;
         self.conduit.finish();
+    }
+}
+
+/// Content of a request whose windows are opened again when the session has used it.
+#[derive(Debug)]
+struct Uploaded {
+    /// Nothing for a request without content.
+    flow: Option<FlowControl>,
+    /// Bytes that were put in the conduit.
+    put: u64,
+    /// How many those were behind a piece, and how much content it is.
+    pieces: VecDeque<(u64, usize)>,
+}
+
+impl Uploaded {
+    /// So much content was put in the conduit, with so much around it.
+    fn put(&mut self, content: usize, around: usize) {
+        self.put += (content + around) as u64;
+        match self.pieces.back_mut() {
+            Some((end, len)) if *len + content <= REQUEST => {
+                *end = self.put;
+                *len += content;
+            }
+            _ => self.pieces.push_back((self.put, content)),
+        }
+    }
+
+    /// So many bytes of the conduit are used.
+    fn release(&mut self, used: u64) {
+        while let Some(&(end, len)) = self.pieces.front()
+            && end <= used
+        {
+            self.pieces.pop_front();
+            // A stream that is gone needs no window.
+            let _ = self.flow.as_mut().map(|flow| flow.release_capacity(len));
+        }
     }
 }
 

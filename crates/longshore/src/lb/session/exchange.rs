@@ -232,7 +232,10 @@ impl Session {
                 }
             } else if piece.kind == PieceKind::Dropped {
                 self.client.inbox.consume(len);
-            } else if exchange.is_replayable && exchange.replay.len() + len <= REPLAY_BYTES {
+            } else if exchange.is_replayable
+                && exchange.replay.len() + len <= REPLAY_BYTES
+                && self.client.may_keep(len)
+            {
                 exchange.replay.extend_from_slice(&bytes[..len]);
                 self.client.inbox.consume(len);
             } else {
@@ -272,6 +275,9 @@ impl Session {
     /// The response is with the client: what becomes of both connections.
     fn responded(&mut self, sh: &mut Shared<'_>) -> Step {
         self.was_served = true;
+        if let Some(conduit) = &self.client.conduit {
+            conduit.answered();
+        }
         self.log(false, sh);
         let exchange = &self.exchange;
         let is_whole = exchange.is_sent;

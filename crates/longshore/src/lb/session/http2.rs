@@ -42,7 +42,10 @@ impl Session {
 
     /// The session of this stream's connection, if it is to hear of something since this was asked last.
     pub fn take_news(&self) -> Option<SessionKey> {
-        self.client.conduit.as_ref()?.take_news()
+        let conduit = self.client.conduit.as_ref()?;
+        let left = self.client.inbox.bytes().len();
+        conduit.use_request(left, self.exchange.replay.len());
+        conduit.take_news()
     }
 
     /// Whether the client has reset this stream, or has left.
@@ -79,14 +82,12 @@ impl Session {
         };
         let turn = http2.drive(self.key, &mut self.client, sh);
         let opened = http2.take_opened();
+        let was_served = http2.was_served();
         // One that is due already has its turn after others.
         self.deadline = http2.due(sh.now, sh.frontend).max(sh.now + SOON);
         if !opened.is_empty() {
             self.watch_reader(sh);
         }
-        let was_served = self.was_served;
-        // It is refused nothing from its second request on, as any client that has taken a response.
-        self.was_served |= !opened.is_empty();
         sh.opened.extend(opened.into_iter().map(|conduit| Opened {
             frontend: self.frontend,
             connection: self.client.id,
@@ -120,13 +121,13 @@ impl Session {
         };
         let is_late = http2.is_late(sh.now, sh.frontend);
         let is_idle = http2.is_idle(sh.now, sh.frontend);
-        sh.counters.client_timeouts += u64::from(is_late);
-        if is_idle && http2.is_stuck() {
-            sh.counters.client_timeouts += 1;
-            return Step::Abort;
-        }
-        if is_late || is_idle {
-            http2.end();
+        let is_stuck = http2.is_stuck();
+        sh.counters.client_timeouts += u64::from(is_late || is_idle && is_stuck);
+        match is_late || is_idle {
+            // There is no room for a word.
+            true if is_stuck => return Step::Abort,
+            true => http2.end(),
+            false => {}
         }
         Step::Again
     }

@@ -152,8 +152,8 @@ pub struct Session {
     reader: Reader,
     /// What the access log is to tell, if there is one.
     logged: Option<Box<Logged>>,
-    /// Bytes that it had acknowledged when it was last looked at for being idle.
-    acknowledged: u64,
+    /// Bytes that it had taken when it was last looked at for being idle.
+    taken: u64,
     /// Its earliest entry among the [`Deadlines`](super::deadlines::Deadlines).
     pub armed: Option<Instant>,
     stage: Stage,
@@ -223,7 +223,7 @@ impl Session {
             deadline: sh.now + sh.frontend.request_head_time,
             reader: Reader::default(),
             logged: sh.access_log.as_ref().map(|_| Logged::new(sh.now)),
-            acknowledged: 0,
+            taken: 0,
             armed: None,
             stage: Stage::Introduction,
             client,

@@ -3,7 +3,6 @@
 use host::LegProgress;
 
 use super::{Session, Shared, Stage, Step};
-use crate::lb::http2::Conduit;
 use crate::min_rate::Progress;
 
 impl Session {
@@ -19,13 +18,17 @@ impl Session {
             Stage::Tunnel => self.splicing.is_response,
             _ => self.exchange.has_response,
         };
-        let Some(info) = sh.stack.info(self.client.id) else {
-            return false;
+        let (taken, waiting) = match &self.client.conduit {
+            // What other streams of its connection take is not this one's.
+            Some(conduit) => conduit.progress(),
+            None => {
+                let info = sh.stack.info(self.client.id);
+                let progress = info.as_ref().map(Progress::from);
+                progress.map_or((0, 0), |it| (it.taken, it.waiting as usize))
+            }
         };
-        let acknowledged = info.tcp.map_or(0, |tcp| tcp.bytes_acked);
-        let before = std::mem::replace(&mut self.acknowledged, acknowledged);
-        let is_held = self.client.conduit.as_ref().is_some_and(Conduit::is_held);
-        is_response && !is_held && info.send_queue > 0 && acknowledged > before
+        let before = std::mem::replace(&mut self.taken, taken);
+        is_response && waiting > 0 && taken > before
     }
 
     /// Looks how much the client takes, as long as it holds a backend. A step, if that is too little.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use host::memory::MemoryLevel;
 use port::impair::Impairment;
+use sim::WorldConfig;
 
 use super::rig::secure::client_of;
 use super::rig::streams::Streams;
@@ -206,7 +208,7 @@ fn a_response_that_waits_for_a_window_alone_is_dropped_after_idle_time() {
     assert_eq!(counters(&rig).http2_resets, 1);
 }
 
-/// What it has begun to send is not read while it reads nothing: it is not late with it, and the others of its thread go on.
+/// It is heard all the same: what it has begun has its time, and the others of its thread go on.
 #[test]
 fn a_client_that_reads_nothing_in_the_middle_of_a_frame_holds_up_no_other() {
     let settings = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x7f\xff\xff\xff";
@@ -230,20 +232,68 @@ fn a_client_that_reads_nothing_in_the_middle_of_a_frame_holds_up_no_other() {
     let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
     let mute = rig.client_of(client_of(b"h2"), bytes);
     rig.clients[mute].pace = Some(10);
-    rig.run_for(Duration::from_secs(20));
+    rig.run_for(Duration::from_secs(4));
     assert_eq!(counters(&rig).responses_2xx, 1, "it is asked for");
-    assert_eq!(counters(&rig).client_timeouts, 0);
+    assert_eq!((active(&rig), counters(&rig).client_timeouts), (1, 0));
+    rig.run_for(Duration::from_secs(3));
+    assert_eq!((active(&rig), counters(&rig).client_timeouts), (0, 1));
     let mut other = Streams::new(&mut rig, 1 << 20);
     let fetch = other.get("/n/1000");
     other.finish(&mut rig);
     assert_eq!(other.fetches[fetch].content, content(1000));
-    // It has its time from when it is read from again.
-    rig.clients[mute].pace = None;
-    rig.run_for(Duration::from_secs(4));
-    assert!(!rig.clients[mute].is_over());
-    rig.run_for(Duration::from_secs(4));
-    assert!(rig.clients[mute].is_over());
+    assert_eq!(counters(&rig).connections_open, 1);
+}
+
+/// What it sends goes on, and what it resets frees its backend.
+#[test]
+fn a_client_that_reads_nothing_is_heard() {
+    let config = secure("request-head-time = \"5s\"", "", &[8081]);
+    let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
+    let mut client = Streams::new(&mut rig, 16 << 20);
+    client.run(&mut rig, Duration::from_millis(100));
+    rig.clients[client.client].pace = Some(100);
+    client.get("/n/9000000");
+    client.run(&mut rig, Duration::from_secs(2));
+    rig.behave(8081, Manner::Silent);
+    let (before, len) = (counters(&rig).bytes_in, 3_000_000);
+    let post = client.ask("POST", "/echo", &[], content(len).into());
+    client.run(&mut rig, Duration::from_millis(100));
+    assert_eq!(active(&rig), 2);
+    client.run(&mut rig, Duration::from_secs(9));
+    let taken = counters(&rig).bytes_in - before;
+    // A window for more of it waits behind the response.
+    assert!((60_000..70_000).contains(&taken), "{taken}");
+    client.give_up(post);
+    client.fetches.remove(post);
+    client.run(&mut rig, Duration::from_millis(100));
+    assert_eq!(active(&rig), 1);
+    assert_eq!(counters(&rig).client_timeouts, 0);
+    rig.clients[client.client].pace = None;
+    client.finish(&mut rig);
+    assert!(client.fetches[0].content == content(9_000_000));
+}
+
+/// A backend is as long idle as HTTP/1.1's is, whatever else the client takes.
+#[test]
+fn a_backend_that_stalls_is_given_up_while_other_streams_go_on() {
+    let config = secure("idle-time = \"10s\"", "", &[8081]);
+    let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
+    let mut client = Streams::new(&mut rig, 16 << 20);
+    client.run(&mut rig, Duration::from_millis(100));
+    rig.clients[client.client].pace = Some(100_000);
+    client.get("/n/9000000");
+    client.run(&mut rig, Duration::from_secs(1));
+    rig.behave(8081, Manner::Stalls);
+    client.get("/n/10");
+    client.run(&mut rig, Duration::from_secs(8));
+    assert_eq!(active(&rig), 2);
+    client.run(&mut rig, Duration::from_secs(4));
+    assert_eq!(active(&rig), 1);
     assert_eq!(counters(&rig).client_timeouts, 1);
+    rig.clients[client.client].pace = None;
+    client.finish(&mut rig);
+    assert!(client.fetches[0].content == content(9_000_000));
+    assert!(client.fetches[1].error.is_some());
 }
 
 /// A client may reset a stream whose last frame waits behind others: it is no stream under way any more.
@@ -297,6 +347,64 @@ fn what_a_backend_does_not_take_stays_with_the_client() {
     client.run(&mut rig, Duration::from_secs(10));
     let more = left - client.unsent(post);
     assert!(more < 100_000, "{more} more");
+}
+
+/// However many streams it is of: what no backend has taken, and what is kept to be sent again.
+#[test]
+fn what_backends_do_not_take_is_bounded() {
+    const UPLOAD: usize = 4 << 20;
+    let mut rig = rig(Manner::Reluctant);
+    let mut client = Streams::new(&mut rig, 1 << 20);
+    let content = Bytes::from(content(UPLOAD));
+    let posts: Vec<usize> = (0..100)
+        .map(|_| client.ask("POST", "/echo", &[], content.clone()))
+        .collect();
+    client.run(&mut rig, Duration::from_secs(20));
+    let sent: usize = posts.iter().map(|&it| UPLOAD - client.unsent(it)).sum();
+    let taken = counters(&rig).bytes_in as usize;
+    assert!(taken > 1 << 20, "{taken}");
+    assert!(sent < taken + (1 << 20), "{sent} sent, {taken} taken");
+}
+
+/// Uploads that are small enough to be kept all together, and those that are not.
+#[test]
+fn many_uploads_at_a_time_are_answered() {
+    for len in [3000, 60_000, 200_000] {
+        let mut rig = rig(Manner::Serves);
+        let mut client = Streams::new(&mut rig, 1 << 20);
+        let bytes = Bytes::from(content(len));
+        for _ in 0..100 {
+            client.ask("POST", "/echo", &[], bytes.clone());
+        }
+        client.finish(&mut rig);
+        for fetch in &client.fetches {
+            assert_eq!((fetch.status, fetch.content.len()), (200, len));
+        }
+    }
+}
+
+/// One response of a backend's, taken whole, is what the reserves go by; a refusal is none.
+#[test]
+fn without_memory_streams_are_refused_but_for_those_of_clients_that_have_taken_a_response() {
+    let mut settings = WorldConfig::default();
+    settings.nodes[0].stack.memory = 32 << 20;
+    let config = secure("", "", &[8081]);
+    let mut rig = Rig::in_world(&config, &[(8081, Manner::Serves)], settings, 1 << 20);
+    let mut kept = Streams::new(&mut rig, 1 << 20);
+    let mut new = Streams::new(&mut rig, 1 << 20);
+    kept.get("/n/10");
+    kept.finish(&mut rig);
+    new.run(&mut rig, Duration::from_millis(10));
+    rig.hold_memory(MemoryLevel::Exhausted);
+    rig.run_for(Duration::from_secs(6));
+    for (client, wanted) in [(&mut kept, [200; 2]), (&mut new, [503; 2])] {
+        for status in wanted {
+            let get = client.get("/n/10");
+            client.finish(&mut rig);
+            assert_eq!(client.fetches[get].status, status);
+        }
+    }
+    assert_eq!(counters(&rig).requests_shed, 2);
 }
 
 /// However many streams a client does not read from.

@@ -25,7 +25,7 @@ use host::Stack;
 
 use self::stream::{Feed, Stream};
 use super::client::Client;
-use super::session::{Fate, READ_BYTES, Shared, TURN_BYTES};
+use super::session::{Fate, Shared, TURN_BYTES};
 use crate::access_log::AccessLog;
 use crate::http::Limits;
 use crate::http2::{Arrivals, ContentProgress, Data, End, Framing, Wakes};
@@ -112,17 +112,23 @@ impl Http2 {
     ) -> Option<Fate> {
         let mut turn = TURN_BYTES;
         loop {
-            match self.send(now, client, shared, &mut turn) {
-                Ok(true) => {}
-                Ok(false) if turn == 0 => return Some(Fate::Ready),
-                Ok(false) => return Some(Fate::Waits),
+            let is_blocked = match self.send(now, client, shared, &mut turn) {
+                Ok(is_sent) => !is_sent,
                 Err(_) => return Some(Fate::Over),
+            };
+            if turn == 0 {
+                return Some(Fate::Ready);
             }
-            if self.framing.is_closed() {
-                shared.counters.http2_resets += self.streams.len() as u64;
-                return None;
+            match (self.framing.is_closed(), is_blocked) {
+                (true, true) => return Some(Fate::Waits),
+                (true, false) => {
+                    shared.counters.http2_resets += self.streams.len() as u64;
+                    return None;
+                }
+                (false, true) => {}
+                (false, false) => self.forget(now, client, shared),
             }
-            self.forget(now, client, shared);
+            // What the client sends is heard, whether it takes anything or not.
             let received = match self.receive(now, client, shared) {
                 Ok(received) => received,
                 Err(fate) => return Some(fate),
@@ -132,12 +138,13 @@ impl Http2 {
             self.poll(now, client, shared, &mut turn);
             self.feed();
             let pipe = &mut *self.end.pipe();
+            let from = (&*self.wakes, &self.arrivals);
             let goes_on = (turn == 0)
                 | received.is_some()
-                | !self.gone.is_empty()
-                | self.framing.goes_on(pipe, &self.wakes);
+                | (!is_blocked && !self.gone.is_empty())
+                | self.framing.goes_on(pipe, from, is_blocked);
             if !goes_on {
-                if self.streams.is_empty() {
+                if self.streams.is_empty() && !is_blocked {
                     self.front = Vec::new();
                     pipe.trim();
                 }
@@ -169,13 +176,18 @@ impl Http2 {
         client: &mut Client,
         shared: &mut Shared<'_>,
     ) -> Result<Option<usize>, Fate> {
-        let room = READ_BYTES.saturating_sub(self.end.pipe().input_len());
+        let waiting = self.end.pipe().input_len();
+        let room = self.arrivals.room(now, waiting);
         let received = client.read(now, shared, room)?;
         match received {
             None => {}
             Some(0) => self.end.pipe().handle_end(),
             Some(len) if self.arrivals.look(now, &shared.scratch[..len]) => {
                 shared.counters.http2_floods += 1;
+                if self.has_unsent() {
+                    // There is no room for a word.
+                    return Err(Fate::Abort);
+                }
                 self.framing.end(Reason::ENHANCE_YOUR_CALM);
             }
             Some(len) => self.end.pipe().handle_input(&shared.scratch[..len]),
@@ -193,7 +205,7 @@ impl Http2 {
     /// Has streams go on that were woken.
     fn feed(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
-        self.wakes.swap_streams(&mut woken);
+        self.wakes.take_streams(&mut woken);
         for id in woken.drain(..) {
             let stream = self.streams.get_mut(&id);
             if stream.map(Stream::feed) == Some(Feed::Gone) {

@@ -35,14 +35,22 @@ impl Http2 {
         if !is_late && !is_idle {
             return Some(Fate::Waits);
         }
+        if is_late && self.has_unsent() {
+            // There is no room for a word.
+            return Some(Fate::Abort);
+        }
         self.leave();
         self.drive(now, client, shared)
     }
 
+    /// Whether frames wait for the socket.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.data.is_some() || !self.front.is_empty() || self.end.pipe().has_output()
+    }
+
     /// Whether responses wait for the client to open windows, and for nothing else.
     fn is_held_by_windows(&self) -> bool {
-        let is_framed = self.data.is_some() || !self.front.is_empty();
-        self.has_more() && !is_framed && !self.end.pipe().has_output()
+        self.has_more() && !self.has_unsent()
     }
 
     /// What the client has taken of content, by what it has taken of the connection.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use host::SocketError;
 
 use super::Http2;
-use crate::http2::{Data, worth};
+use crate::http2::Data;
 use crate::log::LIMITED;
 use crate::serve::client::Client;
 use crate::serve::session::Shared;
@@ -116,7 +116,7 @@ impl Http2 {
                 self.frame = data.len.min(Data::FRAME as u64);
                 self.front.extend(data.head(self.frame, data.len));
                 let is_last = data.ends_stream && self.frame == data.len;
-                self.worked(is_last, self.frame, 1);
+                self.arrivals.sent(self.frame, is_last);
             }
             let Some(stream) = self.streams.get_mut(&data.stream) else {
                 return Err(SocketError::NotFound);
@@ -171,13 +171,9 @@ impl Http2 {
             .outgoing
             .queue_messages(now, client.id, shared, frames)?;
         data.len -= u64::from(sent) * each;
-        self.worked(data.ends_stream && data.len == 0, each, sent);
+        let is_last = data.ends_stream && data.len == 0;
+        self.arrivals.sent(u64::from(sent) * each, is_last);
         Ok(Some(sent > 0))
-    }
-
-    /// Frames of so many bytes each were framed.
-    fn worked(&mut self, is_last: bool, each: u64, frames: u32) {
-        self.arrivals.worked(worth(each, is_last) * frames);
     }
 
     /// A response is queued whole.
@@ -188,8 +184,8 @@ impl Http2 {
         shared: &mut Shared<'_>,
         stream: u32,
     ) {
-        client.was_served = true;
         if let Some(stream) = self.remove(stream) {
+            client.responded(stream.outgoing.status);
             let log = (&*shared.stack, shared.access_log.as_deref_mut());
             stream.log(now, client, log, false);
         }

@@ -17,6 +17,8 @@ use crate::serve::session::Shared;
 
 /// Bytes of memory that a connection's responses hold before it is made one more: small files of all streams fit.
 const HELD: usize = 1 << 20;
+/// Streams of a connection, with those that are gone and whose frames wait for the socket.
+const STREAMS: usize = 200;
 
 impl Http2 {
     /// What a request takes of a turn, as bytes.
@@ -54,7 +56,7 @@ impl Http2 {
         client: &mut Client,
         shared: &mut Shared<'_>,
     ) {
-        if self.held > HELD {
+        if self.held > HELD || self.streams.len() >= STREAMS {
             // The client may ask again (RFC 9113 §8.7).
             shared.counters.http2_resets += 1;
             return handle.send_reset(Reason::REFUSED_STREAM);
@@ -72,7 +74,7 @@ impl Http2 {
             self.moved = now;
         }
         client.reader.begin(now, &shared.rules.min_rate);
-        self.arrivals.worked(1);
+        self.arrivals.answers();
         let frames = send_head(&answer.response, &mut handle);
         let is_aborted = frames.is_err();
         let id = handle.stream_id().as_u32();
@@ -81,7 +83,9 @@ impl Http2 {
         let outgoing = Outgoing::without_head(answer.response, answer.source);
         let stream = Stream::new(frames.ok().flatten(), waker, outgoing, logged);
         if stream.is_framed() {
-            client.was_served |= !is_aborted;
+            if !is_aborted {
+                client.responded(stream.outgoing.status);
+            }
             let log = (&*shared.stack, shared.access_log.as_deref_mut());
             return stream.log(now, client, log, is_aborted);
         }

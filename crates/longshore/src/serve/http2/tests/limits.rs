@@ -176,6 +176,52 @@ fn who_begins_and_does_not_go_on_is_sent_away_after_the_time_for_a_head() {
     assert_eq!(raw.first(GOAWAY).unwrap().error(), NO_ERROR);
 }
 
+/// What it sends is read, however slowly it reads itself.
+#[test]
+fn who_reads_slowly_is_not_late_with_what_it_goes_on_with() {
+    let mut rig = rig("slow");
+    let most = 0x3fff_ffff_u32.to_be_bytes();
+    let settings = frame(SETTINGS, 0, 0, &[&[0, 4][..], &most].concat());
+    let window = frame(WINDOW_UPDATE, 0, 0, &most);
+    let ping = frame(PING, 0, 0, &[0; 8]);
+    let bytes = [
+        PREFACE,
+        &settings,
+        &window,
+        &get(1, GET_FILE),
+        &get(3, GET_FILE),
+        &ping[..12],
+    ]
+    .concat();
+    let mut raw = Raw::open(&mut rig, b"");
+    let now = rig.world.now();
+    let written = rig.world.stack(1).write(now, raw.id, &bytes);
+    assert_eq!(written, Ok(bytes.len()));
+    for second in 0..40 {
+        rig.run_for(Duration::from_secs(1));
+        raw.take_up_to(&mut rig, 20_000);
+        if second == 10 {
+            let now = rig.world.now();
+            let written = rig.world.stack(1).write(now, raw.id, &ping[12..]);
+            assert_eq!(written, Ok(5));
+        }
+    }
+    let counters = rig.server.counters();
+    assert_eq!(
+        (counters.client_timeouts, counters.connections_open),
+        (0, 1)
+    );
+    for _ in 0..3000 {
+        raw.run(&mut rig, Duration::from_millis(10));
+    }
+    assert!(
+        raw.content
+            .values()
+            .all(|content| content.len() == 4_000_000)
+    );
+    assert_eq!(raw.content.len(), 2);
+}
+
 /// Its windows are closed: nothing waits for it that TCP could tell of.
 #[test]
 fn who_opens_no_window_is_reset_after_the_send_timeout() {

@@ -115,6 +115,13 @@ impl Raw {
         }
     }
 
+    /// Takes so many of the bytes that have come.
+    pub(super) fn take_up_to(&mut self, rig: &mut Rig, most: usize) {
+        if let Ok(bytes) = rig.read(self.id, most) {
+            self.take(&bytes);
+        }
+    }
+
     /// The first frame of a kind that has come.
     pub(super) fn first(&self, kind: u8) -> Option<&Came> {
         self.came.iter().find(|came| came.head.kind == kind)
