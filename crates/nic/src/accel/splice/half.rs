@@ -246,12 +246,21 @@ impl Half {
         true
     }
 
-    /// An acknowledgement of the peer's stream is forwarded, with or without ECE. Where both have ECN, that is the other peer's word.
+    /// `ack`, with or without ECE, is about to be forwarded to the peer. Where both have ECN, that is the other peer's word; an older one says nothing
+    /// of now.
     #[inline]
-    pub(super) fn note_echo(&mut self, flags: Flags) {
-        if !self.heeds_marks() {
+    pub(super) fn note_echo(&mut self, ack: SeqNum, flags: Flags) {
+        if !self.heeds_marks() && ack.at_or_after(self.stream.una) {
             self.flags &= !ECHO;
             self.flags |= if flags.contains(Flags::ECE) { ECHO } else { 0 };
+        }
+    }
+
+    /// A segment from the peer is forwarded. Where both have ECN, one with CWR has the other peer say no more of earlier marks (RFC 3168 §6.1.3).
+    #[inline]
+    pub(super) fn note_reduced(&mut self, flags: Flags) {
+        if flags.contains(Flags::CWR) && !self.heeds_marks() {
+            self.flags &= !ECHO;
         }
     }
 

@@ -149,8 +149,10 @@ impl Pair {
         } else {
             half.note_empty(segment.seq);
         }
-        other.note_echo(segment.flags);
+        half.note_reduced(segment.flags);
+        let ack = segment.ack - other.deltas.seq;
+        other.note_echo(ack, segment.flags);
         let window = scaled_window(segment.window, half, other);
-        other.note_acknowledged(segment.ack - other.deltas.seq, window);
+        other.note_acknowledged(ack, window);
     }
 }

@@ -142,3 +142,37 @@ fn an_echo_that_is_owed_when_the_splice_ends_is_the_hosts() {
     told.forwarded(B, 0, 0, ACK, b"");
     assert_eq!(owed(&mut told), [false, false]);
 }
+
+/// §6.1.3: a peer that has reduced its window must not hear of the same mark again.
+#[test]
+fn an_echo_is_owed_no_more_once_the_peer_has_reduced_its_window() {
+    let reduced = || {
+        let mut rig = rig([true, true], false);
+        rig.forwarded(B, 0, 0, ECE, b"");
+        rig.forwarded(A, 0, 0, CWR, b"");
+        rig
+    };
+    let owed = |mut rig: Rig| {
+        rig.post(&UNSPLICE);
+        states(&rig.reported()).map(|state| state.ecn_echo)
+    };
+    assert_eq!(owed(reduced()), [false, false]);
+    // The other peer has not had it, or tells of another mark.
+    let mut again = reduced();
+    again.forwarded(B, 0, 0, ECE, b"");
+    assert_eq!(owed(again), [true, false]);
+}
+
+/// An acknowledgement from before, which packets of the other leg have overtaken, says nothing of now.
+#[test]
+fn an_echo_is_owed_as_the_latest_acknowledgement_says() {
+    for (latest, late, owed) in [(ECE, ACK, true), (ACK, ECE, false)] {
+        let mut rig = rig([true, true], false);
+        rig.forwarded(A, 0, 0, ACK, b"data");
+        rig.forwarded(B, 0, 4, latest, b"");
+        rig.forwarded(B, 0, 2, late, b"");
+        rig.post(&UNSPLICE);
+        let states = states(&rig.reported());
+        assert_eq!(states.map(|state| state.ecn_echo), [owed, false]);
+    }
+}
