@@ -61,6 +61,7 @@ impl Connection {
             advanced,
             delivered: delivery.bytes,
             original: delivery.once.is_some(),
+            resent: delivery.again,
             duplicate,
             reported_twice,
             echo,

@@ -111,6 +111,8 @@ pub(crate) struct Progress {
     pub(crate) delivered: u32,
     /// Something that was sent once is among these.
     pub(crate) original: bool,
+    /// Something that was sent again is among these.
+    pub(crate) resent: bool,
     /// The ACK was a duplicate (RFC 5681 §2) and the peer has no SACK.
     pub(crate) duplicate: bool,
     /// Bytes of a DSACK block.
@@ -325,9 +327,11 @@ impl Connection {
                     self.board.mark_head_lost(mss);
                     self.snd.due.resend = true;
                 }
-                // The ACK would cover what was sent once, but for a hole.
+                // An ACK of what was sent again would cover what was sent once before that, but for a hole.
                 Phase::Resize
-                    if self.snd.una.before(self.recovery.point) && self.board.begins_as_sent() =>
+                    if progress.resent
+                        && self.snd.una.before(self.recovery.point)
+                        && self.board.begins_as_sent() =>
                 {
                     self.board.mark_head_lost(mss);
                     self.enter_recovery(now);

@@ -84,6 +84,8 @@ pub(crate) struct Delivery {
     pub(crate) once: Option<(Time, Time)>,
     /// Something sent once came after something sent later.
     pub(crate) reordered: bool,
+    /// Something that was sent again is among these.
+    pub(crate) again: bool,
 }
 
 impl Delivery {
@@ -97,11 +99,13 @@ impl Delivery {
             newest: None,
             once: None,
             reordered: false,
+            again: false,
         }
     }
 
     fn add(&mut self, record: &Record, end: SeqNum, bytes: u32, delivered_to: SeqNum) {
         self.bytes += bytes;
+        self.again |= record.again;
         if record.again {
             if self.is_ambiguous(record) {
                 return;
