@@ -50,6 +50,8 @@ pub(crate) struct Nic {
     looked_at: Option<Instant>,
     /// A thread attaches to the NIC that has come: it may take its time to answer, and data goes on meanwhile.
     attaching: Option<JoinHandle<Result<Attached, ClientError>>>,
+    /// Slots of connections that have ended, which the NIC could not be told: it has them until it is told, or gone.
+    unreleased: Vec<SlotName>,
 }
 
 /// A connection to a NIC, which has slab and memory.
@@ -71,6 +73,7 @@ impl Nic {
             health: Health::Good,
             looked_at: None,
             attaching: None,
+            unreleased: Vec::new(),
         })
     }
 
@@ -102,7 +105,14 @@ impl Nic {
         self.health = Health::Good;
         // One that does not say which it is counts as another.
         let nic = self.attached.shared.nic;
-        nic == 0 || nic != before.shared.nic
+        let is_another = nic == 0 || nic != before.shared.nic;
+        for name in std::mem::take(&mut self.unreleased) {
+            match is_another {
+                true => self.free(name),
+                false => self.release(name),
+            }
+        }
+        is_another
     }
 
     /// When to look again, although nothing comes of a NIC that is not there.
@@ -142,11 +152,10 @@ impl Nic {
                 // Without an answer it is not to be done any more.
                 slot.next_request(Direction::Receive);
                 self.note(&error);
-                // It knows nothing of the slot, or is no more.
-                if self.health != Health::Silent
-                    && let Some(slot) = self.slab.slot(index)
-                {
-                    slot.free(generation);
+                match self.health {
+                    Health::Silent => self.unreleased.push(name),
+                    // It knows nothing of the slot, or is no more.
+                    Health::Good | Health::Gone => self.free(name),
                 }
                 None
             }
@@ -165,11 +174,14 @@ impl Nic {
         self.ask(|client| client.settle(id));
     }
 
-    /// The connection is about to be closed.
+    /// The connection is about to be closed. A NIC that can't be told is told when it is there again.
     pub(crate) fn release(&mut self, name: SlotName) {
         let id = self.id(name);
         // No other process has it.
         self.ask(|client| client.release(id, 0));
+        if self.health != Health::Good {
+            self.unreleased.push(name);
+        }
     }
 
     /// What the NIC has written for a mapping that it was told to end.
