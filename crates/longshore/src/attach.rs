@@ -150,7 +150,14 @@ fn attach_to_tap(
         Some(Inheritance { estate, queues }) => {
             estate.bequeath(&mut builder);
             let adopted = queues.into_iter().map(|queue| Tap::adopt(queue, config));
-            adopted.collect::<Result<_, _>>()?
+            let adopted: Vec<Tap> = adopted.collect::<Result<_, _>>()?;
+            if let Some(other) = adopted
+                .iter()
+                .find(|it| !interface::is_named(tap, it.name()))
+            {
+                bail!("a queue of {} came for --tap {tap}", other.name());
+            }
+            adopted
         }
     };
     let estate = Estate::of(&mut builder);

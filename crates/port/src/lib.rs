@@ -31,7 +31,7 @@ pub use counters::explanations;
 pub use interface::{LinkState, link_state};
 pub use meta::{Capabilities, Meta};
 pub use parts::{Parts, Source};
-pub use share::{Passing, Share};
+pub use share::{Foreign, Passing, Ports, Share};
 
 use std::io;
 use std::os::fd::BorrowedFd;

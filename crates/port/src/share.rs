@@ -9,20 +9,21 @@
 //!             its NIC                                           its NIC
 //! ```
 //!
-//! The two share the queue's open file. The successor reads it, knows the flows that the predecessor had when it stopped to read, which
-//! gets no new ones, and passes their frames on as they came, header of virtio-net and all. A call of the system and a copy are what
-//! that costs for each frame that is passed on, until the last of those connections has ended.
+//! The two share the queue's open file. The successor reads it, knows the flows that the predecessor had when it stopped to read, and the
+//! local ports from which that one may still open others, and passes their frames on as they came, header of virtio-net and all. A call of
+//! the system and a copy are what that costs for each frame that is passed on, until the last of those connections has ended.
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use wire::FlowKey;
-use wire::packet::{Subject, subject};
+use wire::packet::{Steering, Subject, subject};
 
 /// What a process receives of a queue's frames.
 #[derive(Debug, Default)]
@@ -38,86 +39,124 @@ pub enum Share {
     Nothing,
 }
 
-/// Flows whose frames are another process's, and the ways to there.
+/// Local ports of outgoing connections: those of a range but for some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// The range.
+    pub range: Range<u32>,
+    /// Those that are not meant.
+    pub except: Vec<u16>,
+}
+
+impl Ports {
+    /// Whether it is one of them.
+    #[must_use]
+    pub fn has(&self, port: u16) -> bool {
+        self.range.contains(&port.into()) && !self.except.contains(&port)
+    }
+}
+
+/// The connections of another process with the same addresses: those that it has, and all that it may still open.
+#[derive(Debug)]
+pub struct Foreign {
+    /// The worker there, of flows from the peer to here. Peers choose them: the hash has a secret key.
+    flows: HashMap<FlowKey, usize>,
+    ports: Ports,
+    steering: Steering,
+}
+
+impl Foreign {
+    /// Flows from here to their peers, by worker; the local ports from which others may be opened; and which worker those are.
+    #[must_use]
+    pub fn new(flows: Vec<Vec<FlowKey>>, ports: Ports, steering: Steering) -> Foreign {
+        let by_worker = flows.into_iter().enumerate();
+        let flows = by_worker.flat_map(|(worker, of_it)| {
+            let inward = of_it.into_iter().map(|flow| flow.reversed());
+            inward.map(move |flow| (flow, worker))
+        });
+        Foreign {
+            flows: flows.collect(),
+            ports,
+            steering,
+        }
+    }
+
+    /// The worker there that a flow is, or would be; the flow is given as it comes, from the peer to here. `None`: it is none of that process's.
+    #[must_use]
+    pub fn worker(&self, flow: &FlowKey) -> Option<usize> {
+        let known = self.flows.get(flow).copied();
+        known.or_else(|| {
+            let is_its = self.ports.has(flow.dst.1);
+            is_its.then(|| self.steering.worker(flow))
+        })
+    }
+}
+
+/// Frames that are another process's, and the ways to there.
 #[derive(Debug)]
 pub struct Passing {
-    /// By which way, of flows in the direction that [`canonical`] gives them. Peers choose them: the hash has a secret key.
-    flows: HashMap<FlowKey, usize>,
+    foreign: Arc<Foreign>,
     /// A socket to each worker of the other process.
     ways: Vec<OwnedFd>,
     is_gone: AtomicBool,
-    passed_on: AtomicU64,
-    dropped: AtomicU64,
+}
+
+/// What has become of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// It is this process's.
+    Not,
+    /// This process's, and the other one has a copy.
+    Copied,
+    /// It is the other process's, which has it.
+    On,
+    /// The same, but it found no room on the way.
+    Lost,
 }
 
 impl Passing {
-    /// Passes on by each of these ways the frames of the flows beside it, in either direction.
+    /// Passes on by each of these ways, to a worker each, the frames of these connections, in either direction.
     #[must_use]
-    pub fn new(ways: Vec<(OwnedFd, Vec<FlowKey>)>) -> Passing {
-        let mut flows = HashMap::new();
-        let mut sockets = Vec::new();
-        for (way, (socket, of_it)) in ways.into_iter().enumerate() {
-            flows.extend(of_it.into_iter().map(|flow| (canonical(flow), way)));
-            sockets.push(socket);
-        }
+    pub fn new(foreign: Arc<Foreign>, ways: Vec<OwnedFd>) -> Passing {
         Passing {
-            flows,
-            ways: sockets,
+            foreign,
+            ways,
             is_gone: AtomicBool::new(false),
-            passed_on: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
         }
     }
 
-    /// Frames that were passed on, and those that were lost because the other process did not take them in time.
-    #[must_use]
-    pub fn counts(&self) -> (u64, u64) {
-        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        (count(&self.passed_on), count(&self.dropped))
-    }
-
-    /// Passes a frame on if it is the other process's, which gets a copy too of what neighbours say of themselves. Whether it is that
-    /// process's alone. `raw` is the frame with the header that is before it on the queue.
-    pub(crate) fn takes(&self, frame: &[u8], raw: &[u8]) -> bool {
+    /// Passes a frame on if it is the other process's, which gets a copy too of what neighbours say of themselves. `raw` is the frame with
+    /// the header that is before it on the queue.
+    pub(crate) fn take(&self, frame: &[u8], raw: &[u8]) -> Passed {
         if self.is_gone.load(Ordering::Relaxed) {
-            return false;
+            return Passed::Not;
         }
         match subject(frame) {
-            Subject::Flow(flow) => match self.flows.get(&canonical(flow)) {
-                Some(&way) => self.pass_on(way, raw),
-                None => false,
+            Subject::Flow(flow) => match self.foreign.worker(&flow) {
+                Some(worker) => self.pass_on(worker, raw),
+                None => Passed::Not,
             },
-            Subject::Neighbours => {
-                // The worker there gives it to the others.
-                self.pass_on(0, raw);
-                false
-            }
-            Subject::Other => false,
+            // The worker there gives it to the others.
+            Subject::Neighbours => match self.pass_on(0, raw) {
+                Passed::On => Passed::Copied,
+                _ => Passed::Not,
+            },
+            Subject::Other => Passed::Not,
         }
     }
 
-    /// False if the other process is gone: what was its own is this one's, which knows nothing of it.
-    fn pass_on(&self, way: usize, raw: &[u8]) -> bool {
-        let count = match send(
-            &self.ways[way],
-            raw,
-            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
-        ) {
-            Ok(_) => &self.passed_on,
+    /// [`Passed::Not`] if the other process is gone: what was its own is this one's, which knows nothing of it.
+    fn pass_on(&self, worker: usize, raw: &[u8]) -> Passed {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match send(&self.ways[worker], raw, flags) {
+            Ok(_) => Passed::On,
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN | Errno::CONNREFUSED) => {
                 self.is_gone.store(true, Ordering::Relaxed);
-                return false;
+                Passed::Not
             }
-            Err(_) => &self.dropped,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        true
+            Err(_) => Passed::Lost,
+        }
     }
-}
-
-/// The one of both directions that is the lesser.
-fn canonical(flow: FlowKey) -> FlowKey {
-    flow.min(flow.reversed())
 }
 
 /// A port can't be shared.
@@ -171,6 +210,16 @@ mod tests {
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
     }
 
+    /// A process with one worker that has this connection, and may open others from some ports.
+    fn foreign() -> Arc<Foreign> {
+        let ports = Ports {
+            range: 60_000..60_100,
+            except: vec![60_007],
+        };
+        let flows = vec![vec![flow(OURS, PEER)]];
+        Arc::new(Foreign::new(flows, ports, Steering::new(&[7; 16], 1)))
+    }
+
     /// What has come to the other process.
     fn came(way: &OwnedFd) -> Option<Vec<u8>> {
         let mut bytes = [0; 2048];
@@ -181,35 +230,79 @@ mod tests {
     #[test]
     fn frames_of_the_other_processs_flows_are_passed_on_whole_and_others_are_not() {
         let (other, theirs) = pair();
-        let passing = Passing::new(vec![(other, vec![flow(OURS, PEER)])]);
+        let passing = Passing::new(foreign(), vec![other]);
         let mut raw = vec![7; 12];
         let its = frame(&tcp(PEER, OURS));
         raw.extend_from_slice(&its);
-        assert!(passing.takes(&its, &raw));
+        assert_eq!(passing.take(&its, &raw), Passed::On);
         assert_eq!(came(&theirs), Some(raw));
         let own = frame(&tcp((PEER.0, 40_001), OURS));
-        assert!(!passing.takes(&own, &own));
+        assert_eq!(passing.take(&own, &own), Passed::Not);
         assert_eq!(came(&theirs), None);
-        assert_eq!(passing.counts(), (1, 0));
+    }
+
+    #[test]
+    fn what_comes_for_ports_that_were_left_to_the_other_process_is_passed_on() {
+        let (other, theirs) = pair();
+        let passing = Passing::new(foreign(), vec![other]);
+        let backend = ([10, 9, 0, 1], 8080);
+        let answer = |port| frame(&tcp(backend, (OURS.0, port)));
+        for (port, passed) in [
+            (60_000, Passed::On),
+            (60_099, Passed::On),
+            (59_999, Passed::Not),
+            (60_100, Passed::Not),
+            // There the successor listens.
+            (60_007, Passed::Not),
+        ] {
+            let answer = answer(port);
+            assert_eq!(passing.take(&answer, &answer), passed, "port {port}");
+            assert_eq!(came(&theirs).is_some(), passed == Passed::On);
+        }
+        // A peer's port of that range is no port of ours.
+        let client = frame(&tcp((PEER.0, 60_001), OURS));
+        assert_eq!(passing.take(&client, &client), Passed::Not);
+        let quoted = tcp((OURS.0, 60_001), backend);
+        let message = [&[3, 4, 0, 0, 0, 0, 0x05, 0][..], &quoted].concat();
+        let error = frame(&ip(1, [10, 9, 0, 9], OURS.0, &message));
+        assert_eq!(passing.take(&error, &error), Passed::On);
+    }
+
+    #[test]
+    fn of_several_workers_each_gets_what_its_own_steering_would_give_it() {
+        let (ways, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| pair()).unzip();
+        let ports = Ports {
+            range: 60_000..60_100,
+            except: Vec::new(),
+        };
+        let steering = Steering::new(&[7; 16], 3);
+        let foreign = Foreign::new(vec![Vec::new(); 3], ports, steering);
+        let passing = Passing::new(Arc::new(foreign), ways);
+        for port in 60_000..60_100 {
+            let outward = flow((OURS.0, port), PEER);
+            let answer = frame(&tcp(PEER, (OURS.0, port)));
+            assert_eq!(passing.take(&answer, &answer), Passed::On);
+            assert!(came(&theirs[steering.worker(&outward)]).is_some());
+        }
     }
 
     #[test]
     fn an_icmp_error_goes_where_the_packet_goes_that_it_quotes() {
         let (other, theirs) = pair();
-        let passing = Passing::new(vec![(other, vec![flow(OURS, PEER)])]);
+        let passing = Passing::new(foreign(), vec![other]);
         let quoted = tcp(OURS, PEER);
         let message = [&[3, 4, 0, 0, 0, 0, 0x05, 0][..], &quoted].concat();
         let error = frame(&ip(1, [10, 9, 0, 9], OURS.0, &message));
-        assert!(passing.takes(&error, &error));
+        assert_eq!(passing.take(&error, &error), Passed::On);
         assert!(came(&theirs).is_some());
     }
 
     #[test]
     fn what_neighbours_say_is_heard_by_both_and_by_one_worker_of_the_other() {
         let (ways, theirs): (Vec<_>, Vec<_>) = (0..2).map(|_| pair()).unzip();
-        let passing = Passing::new(ways.into_iter().map(|way| (way, Vec::new())).collect());
+        let passing = Passing::new(foreign(), ways);
         let arp = [&ethernet(0x0806)[..], &[0, 1, 8, 0, 6, 4, 0, 1], &[0; 20]].concat();
-        assert!(!passing.takes(&arp, &arp));
+        assert_eq!(passing.take(&arp, &arp), Passed::Copied);
         let heard = theirs.iter().filter_map(came);
         assert_eq!(heard.count(), 1, "that worker gives it to the others");
     }
@@ -217,13 +310,12 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_lost_and_what_the_other_process_has_left_is_not_passed_on() {
         let (other, theirs) = pair();
-        let passing = Passing::new(vec![(other, vec![flow(OURS, PEER)])]);
+        let passing = Passing::new(foreign(), vec![other]);
         let its = frame(&tcp(PEER, OURS));
-        while passing.counts().1 == 0 {
-            assert!(passing.takes(&its, &its));
-        }
+        while passing.take(&its, &its) == Passed::On {}
+        assert_eq!(passing.take(&its, &its), Passed::Lost);
         drop(theirs);
-        assert!(!passing.takes(&its, &its));
-        assert!(!passing.takes(&its, &its));
+        assert_eq!(passing.take(&its, &its), Passed::Not);
+        assert_eq!(passing.take(&its, &its), Passed::Not);
     }
 }

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use crate::meta::{Capabilities, LINK_HEADER_LEN, MAX_SUPER_FRAME, Meta};
 use crate::parts::Whole;
+use crate::share::Passed;
 use crate::{Fill, Port, Share, Source, Take, vnet};
 
 /// How a TAP device is used.
@@ -363,10 +364,12 @@ impl Port for Tap {
                 self.counters.rx_errors += 1;
                 continue;
             };
-            if let Share::Divided(passing) = &self.share
-                && passing.takes(frame, raw)
-            {
-                continue;
+            if let Share::Divided(passing) = &self.share {
+                let passed = passing.take(frame, raw);
+                self.counters.passed(passed);
+                if matches!(passed, Passed::On | Passed::Lost) {
+                    continue;
+                }
             }
             self.counters.received(frame, meta);
             take(frame, meta);

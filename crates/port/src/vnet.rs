@@ -3,6 +3,7 @@
 use crate::counters::counters;
 use crate::meta::Meta;
 use crate::offload;
+use crate::share::Passed;
 
 /// Bytes of the header without `num_buffers`: the Ethernet header behind it leaves IP's aligned to eight bytes.
 pub(crate) const HEADER_LEN: usize = 10;
@@ -33,6 +34,10 @@ counters! {
         rx_super_frames,
         /// Frames received that are truncated or have a malformed header.
         rx_errors,
+        /// Frames received that were passed on to the process before this one, whose connections they are.
+        rx_passed_to_predecessor,
+        /// Frames for the process before this one that it did not take in time: they are lost.
+        rx_passed_to_predecessor_dropped,
     }
 }
 
@@ -43,6 +48,12 @@ impl Counters {
         self.rx_packets += 1;
         self.rx_bytes += frame.len() as u64;
         self.rx_super_frames += u64::from(meta.gso_size != 0);
+    }
+
+    /// Counts what a frame was to another process.
+    pub(crate) fn passed(&mut self, passed: Passed) {
+        self.rx_passed_to_predecessor += u64::from(matches!(passed, Passed::On | Passed::Copied));
+        self.rx_passed_to_predecessor_dropped += u64::from(passed == Passed::Lost);
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Stack {
     offload: ConnectionOffload,
     /// Sets of patterns that sockets are searched for.
     pattern_sets: PatternSets,
+    /// What the NIC had to say so far: packets, and all else.
+    taken: u64,
 }
 
 /// Packets taken in by one poll at most, so that timers and output get their turn.
@@ -43,6 +45,7 @@ impl Stack {
         Self {
             offload: ConnectionOffload::new(now, config, function),
             pattern_sets: PatternSets::default(),
+            taken: 0,
         }
     }
 
@@ -118,12 +121,15 @@ impl Stack {
         for taken in 0..RECEIVE_BUDGET {
             let device = &mut self.transport().device;
             let Some(received) = device.driver.poll_receive(&mut device.counters) else {
-                return device.driver.settle() || taken > 0;
+                let settled = device.driver.settle();
+                self.taken += taken as u64;
+                return settled || taken > 0;
             };
             self.offload.expect_delivery();
             self.take_in(now, received);
         }
         self.transport().device.driver.settle();
+        self.taken += RECEIVE_BUDGET as u64;
         true
     }
 

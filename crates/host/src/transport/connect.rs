@@ -2,8 +2,11 @@
 
 use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
+use port::{Foreign, Ports};
 use tcp::Connection;
 use wire::FlowKey;
 
@@ -13,7 +16,39 @@ use crate::socket::{Socket, User};
 use crate::{SocketError, SocketId};
 
 /// Ports of outgoing connections (RFC 6335 §6 allows these and more).
-const PORTS: std::ops::Range<u32> = 16_384..65_536;
+pub(crate) const PORTS: Range<u32> = 16_384..65_536;
+
+/// Which flows are open to connections from here.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// The ports, if they are not [`PORTS`].
+    pub ports: Option<Ports>,
+    /// The connections of a process that had these addresses before.
+    pub foreign: Option<Arc<Foreign>>,
+    /// Grows with each port that was tried.
+    offset: u32,
+}
+
+impl Outgoing {
+    pub fn new(secret: &[u8; 16]) -> Self {
+        Outgoing {
+            ports: None,
+            foreign: None,
+            offset: u32::from_le_bytes([secret[3], secret[7], secret[11], secret[15]]),
+        }
+    }
+
+    fn range(&self) -> Range<u32> {
+        self.ports.as_ref().map_or(PORTS, |it| it.range.clone())
+    }
+
+    /// Whether a flow, from here to the peer, may be opened, as far as ports and other processes go.
+    fn may_open(&self, flow: &FlowKey) -> bool {
+        let is_foreign = |it: &Arc<Foreign>| it.worker(&flow.reversed()).is_some();
+        self.ports.as_ref().is_none_or(|it| it.has(flow.src.1))
+            && !self.foreign.as_ref().is_some_and(is_foreign)
+    }
+}
 
 impl Transport {
     /// Opens a connection from an ephemeral port.
@@ -76,14 +111,18 @@ impl Transport {
         }
         hasher.write_u16(flow.dst.1);
         let offset = hasher.finish() as u32;
-        let count = PORTS.end - PORTS.start;
+        let range = self.outgoing.range();
+        let count = range.end - range.start;
         for resting in [false, true] {
             for _ in 0..count {
-                let at = offset.wrapping_add(self.port_offset) % count;
-                self.port_offset = self.port_offset.wrapping_add(1);
-                flow.src.1 = (PORTS.start + at) as u16;
+                let at = offset.wrapping_add(self.outgoing.offset) % count;
+                self.outgoing.offset = self.outgoing.offset.wrapping_add(1);
+                flow.src.1 = (range.start + at) as u16;
                 let shard = &self.config.shard;
-                if shard.is_some_and(|shard| !shard.has(&flow)) || self.demux.contains(&flow) {
+                if shard.is_some_and(|shard| !shard.has(&flow))
+                    || self.demux.contains(&flow)
+                    || !self.outgoing.may_open(&flow)
+                {
                     continue;
                 }
                 // A flow in TIME-WAIT is taken only if no other is left (RFC 6191).

@@ -30,10 +30,12 @@ use crate::keyed::derive;
 use crate::link::Link;
 use crate::socket::{OffloadedConnection, Sockets};
 use crate::{ListenerId, SocketId, StackConfig};
+use connect::Outgoing;
 use demux::Demux;
 use schedule::Schedule;
 use shortage::Shortage;
 
+pub(crate) use connect::PORTS;
 pub(crate) use deliver::Unmatched;
 pub(crate) use listeners::{Listeners, Listening};
 
@@ -52,7 +54,8 @@ pub(crate) struct Transport {
     pub isn: Generator,
     /// Where the numbers end of connections without timestamps that the NIC finishes.
     pub ahead: Ahead,
-    port_offset: u32,
+    /// Which flows are open to connections from here.
+    pub outgoing: Outgoing,
     events: VecDeque<TransportEvent>,
     pub last_poll: Instant,
     /// When a connection was reset because something failed here.
@@ -101,7 +104,7 @@ impl Transport {
             shortage: Shortage::default(),
             isn: Generator::new(config.epoch.unwrap_or(now), derive(secret, 2)),
             ahead: Ahead::new(derive(secret, 4)),
-            port_offset: u32::from_le_bytes([secret[3], secret[7], secret[11], secret[15]]),
+            outgoing: Outgoing::new(secret),
             events: VecDeque::new(),
             last_poll: now,
             last_reset: None,

@@ -20,5 +20,6 @@ mod pdus;
 mod plain;
 mod pressure;
 mod psk;
+mod succession;
 mod tls;
 mod zero_copy;

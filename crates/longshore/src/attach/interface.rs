@@ -57,6 +57,16 @@ pub fn open(
     Ok(taps)
 }
 
+/// Whether this is the name of an interface that was asked for by `wanted`, in which `%d` stands for a number.
+pub fn is_named(wanted: &str, name: &str) -> bool {
+    let Some((front, back)) = wanted.split_once("%d") else {
+        return wanted == name;
+    };
+    let number = name.strip_prefix(front);
+    let number = number.and_then(|rest| rest.strip_suffix(back));
+    number.is_some_and(|it| !it.is_empty() && it.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
 /// Gives Linux's end the addresses that it lacks.
 ///
 /// # Errors
@@ -141,6 +151,23 @@ mod tests {
         ] {
             let ours: Cidr = ours.parse().unwrap();
             assert_eq!(neighbour_of(&ours).to_string(), theirs);
+        }
+    }
+
+    #[test]
+    fn a_name_with_a_number_is_known_again() {
+        for (wanted, name, is_it) in [
+            ("ls0", "ls0", true),
+            ("ls0", "ls1", false),
+            ("ls%d", "ls0", true),
+            ("ls%d", "ls12", true),
+            ("ls%d", "ls", false),
+            ("ls%d", "lsx", false),
+            ("ls%d", "eth0", false),
+            ("a%db", "a3b", true),
+            ("a%db", "a3", false),
+        ] {
+            assert_eq!(is_named(wanted, name), is_it, "{wanted} {name}");
         }
     }
 

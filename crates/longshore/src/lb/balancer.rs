@@ -2,6 +2,7 @@
 
 mod change;
 mod checks;
+mod retire;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,6 +25,8 @@ use super::tls::Tls;
 use crate::access_log::AccessLog;
 use crate::admission::Admission;
 use crate::matching::Matcher;
+
+pub use retire::BackendState;
 
 /// How often idle connections to servers are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -64,7 +67,7 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// Listens, and begins with health checks.
+    /// Listens; health checks begin when it is polled first.
     ///
     /// # Errors
     /// When an address can't be listened on, or a frontend has TLS and there is none.
@@ -123,6 +126,7 @@ impl Balancer {
                 access_log: None,
                 admission: Admission::default(),
                 ends: None,
+                retires: false,
             },
             sessions: Sessions::default(),
             deadlines: Deadlines::default(),
@@ -131,7 +135,7 @@ impl Balancer {
             swept: now,
             shutdown_time: config.shutdown_time,
         };
-        balancer.check(now, stack, None);
+        balancer.checker.begin_all(now);
         Ok(balancer)
     }
 
@@ -160,7 +164,9 @@ impl Balancer {
             progress = true;
             self.with(now, stack, key, |session, sh| session.handle_room(sh));
         }
-        progress | self.pass_between(now, stack)
+        progress |= self.pass_between(now, stack);
+        self.finish_retiring(now, stack);
+        progress
     }
 
     /// Lets sessions go on that have something for each other, once each: those of connections and of their streams.
@@ -318,12 +324,7 @@ impl Balancer {
         }
         if self.parts.ends.is_some_and(|ends| ends <= now) && self.sessions.open > 0 {
             progress = true;
-            for key in self.sessions.keys() {
-                self.with(now, stack, key, |session, sh| {
-                    session.abort(sh);
-                    Fate::Over
-                });
-            }
+            self.abort_all(now, stack);
         }
         progress
     }

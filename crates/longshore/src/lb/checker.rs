@@ -80,6 +80,8 @@ pub struct Checker {
     running: Vec<Check>,
     /// When something is due.
     due: Option<Instant>,
+    /// None are to begin.
+    is_paused: bool,
 }
 
 #[derive(Debug)]
@@ -113,9 +115,24 @@ impl Checker {
         self.due
     }
 
+    /// Begins with checks, when the time is handled next.
+    pub fn begin_all(&mut self, now: Instant) {
+        self.is_paused = false;
+        if self.checks != Checks::OfAnother {
+            self.due = Some(now);
+        }
+    }
+
+    /// Begins no more of them, and ends those under way without a result.
+    pub fn pause(&mut self, ground: &mut Ground<'_>) {
+        self.forget(|_| true, ground);
+        self.is_paused = true;
+        self.due = None;
+    }
+
     /// Begins the checks that are due, and gives up those that take too long.
     pub fn handle_timeout(&mut self, ground: &mut Ground<'_>) {
-        if self.checks == Checks::OfAnother {
+        if self.checks == Checks::OfAnother || self.is_paused {
             return;
         }
         let now = ground.now;

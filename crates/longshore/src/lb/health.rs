@@ -56,6 +56,14 @@ impl Health {
         *self = health;
     }
 
+    /// Takes what another process has found out, if it is looked for here.
+    pub fn inherit(&mut self, is_up: bool) {
+        if self.config.probe.is_some() {
+            self.is_up = is_up;
+            self.streak = 0;
+        }
+    }
+
     /// Whether it may serve.
     pub fn is_up(&self) -> bool {
         self.is_up

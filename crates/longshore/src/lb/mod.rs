@@ -35,6 +35,7 @@ pub mod options;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -45,13 +46,14 @@ pub use options::Options;
 
 use crate::access_log::AccessLog;
 use crate::attach::{Attached, attach_shards};
-use crate::control::{Answer, Request, Server as ControlServer, ask};
+use crate::control::{Answer, Request, ask};
 use crate::cores::Cores;
 use crate::read_again::directories;
 use crate::sandbox::Files;
 use crate::service::Service;
 use crate::shards::Threads;
 use crate::signals::Signals;
+use crate::succession::{self, Claim};
 use config::Config;
 use options::{Command, Run, Target};
 use shard::{All, Balancing};
@@ -98,17 +100,18 @@ fn balance(run: &Run) -> Result<()> {
     let read_again = directories(read_again.chain(run.certificates.files()))?;
     let mut readiness = run.background.begin()?;
     let signals = Signals::block()?;
-    let mut control = run
-        .control
-        .as_deref()
-        .map(ControlServer::bind)
-        .transpose()?;
+    let claim = Claim::of("lb", &run.wire, &cores);
+    let control = run.control.as_deref();
+    let mut candidate = run.take_over.begin(claim, control, &run.account)?;
     let access_log = AccessLog::open(&run.access_log)?;
     let count = run.cores.as_ref().map(Cores::count);
-    let all = attach_shards(&run.wire, &run.connections, count, None)?;
+    readiness.set_watchdog(candidate.watchdog());
+    let tickets = Arc::clone(&candidate.tickets);
+    let inheritance = candidate.inheritance();
+    let all = attach_shards(&run.wire, &run.connections, count, inheritance)?;
     announce(&config, &all[0]);
     let tls = certificates.as_ref();
-    let tls = tls.map(|certificates| Tls::new(certificates, all[0].key_log.clone()));
+    let tls = tls.map(|certificates| Tls::new(certificates, all[0].key_log.clone(), &tickets));
     let means = Means {
         can_splice: run.connections.accel.splice,
         offload: run.wire.offload.into(),
@@ -119,16 +122,21 @@ fn balance(run: &Run) -> Result<()> {
         config.log_keys(sink)?;
     }
     let mut shards = start(&config, all, &means, access_log.as_ref())?;
-    let (own, mut attached) = shards.remove(0);
+    let (mut own, mut attached) = shards.remove(0);
     let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();
     run.account.enter(Files {
         read: None,
         read_again: &read_again,
-        remove: control.as_ref().map(ControlServer::directory),
+        remove: candidate.control_directory(),
     })?;
     // What was given up just now, they lack too.
-    let others = Threads::start("lb", shards, &cores, &attached.runtime.doorbell())?;
+    let mut others = Threads::start("lb", shards, &cores, &attached.runtime.doorbell())?;
     cores.pin(0)?;
+    let (succession, mut control) = candidate.commit(&mut succession::All {
+        own: &mut own,
+        attached: &mut attached,
+        others: &mut others,
+    })?;
     readiness.tell()?;
     let mut service = Service {
         signals: &signals,
@@ -138,10 +146,13 @@ fn balance(run: &Run) -> Result<()> {
     let mut balancing = All {
         own,
         others,
+        succession,
         certificates,
+        tickets,
         config: run.config.clone(),
     };
     service.run(&mut balancing, &mut attached)?;
+    balancing.succession.end();
     drop(control);
     balancing.others.stop()?;
     attached.runtime.shutdown(Instant::now())?;

@@ -11,6 +11,7 @@ use crate::background::Background;
 use crate::certificate_files::CertificateFiles;
 use crate::cores::Cores;
 use crate::sandbox::Account;
+use crate::succession::TakeOver;
 
 /// `longshore lb`.
 #[derive(Clone, Debug)]
@@ -30,6 +31,9 @@ pub struct Run {
     /// Control socket, for `longshore stat`, `ss`, `lb drain`, `reload` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Whose place it takes.
+    #[command(flatten)]
+    pub take_over: TakeOver,
     /// Balance on so many cores, or on these processors, as in 0,1 or 2-5: each has a thread with a stack and a NIC of its own, and
     /// clients are spread over them. Without it there is one stack, with its NIC on a thread beside it
     #[arg(long, value_name = "N|LIST", conflicts_with_all = ["nic", "pcap", "one_thread"])]
@@ -139,6 +143,11 @@ pub const EXAMPLES: &str = r#"Example:
   # other backends and limits, without losing a connection
   sed -i 's/weight = 2/weight = 5/' lb.toml
   longshore reload lb.sock
+
+  # another version or other options, without an error for clients: the running process ends its
+  # connections, this one takes new ones
+  longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --control lb.sock --background \
+       --take-over
   longshore stop lb.sock
 
   # on two cores: clients are spread over two stacks with a NIC each

@@ -39,6 +39,8 @@ pub(super) struct Parts {
     pub(super) admission: Admission,
     /// When to end what is still open, once it is told to stop.
     pub(super) ends: Option<Instant>,
+    /// Another process takes new clients.
+    pub(super) retires: bool,
 }
 
 impl Parts {
@@ -69,6 +71,7 @@ impl Parts {
             can_splice: self.can_splice && frontend.tls.is_none(),
             sheds: self.admission.sheds(now),
             is_stopping: self.ends.is_some(),
+            retires: self.retires,
         }
     }
 }

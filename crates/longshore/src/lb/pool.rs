@@ -186,6 +186,24 @@ impl Pool {
         self.reassess(woken);
     }
 
+    /// Takes what the process that had this one's place knows of a server.
+    pub fn inherit(
+        &mut self,
+        server: usize,
+        (is_up, drains): (bool, bool),
+        woken: &mut VecDeque<SessionKey>,
+    ) {
+        let server = &mut self.servers[server];
+        server.health.inherit(is_up);
+        server.is_draining = drains;
+        if !server.health.is_up() {
+            let (name, address) = (&self.config.name, server.config.address);
+            let news = format_args!("backend {name} {address} is down, as the process before knew");
+            log(self.is_quiet, news);
+        }
+        self.reassess(woken);
+    }
+
     /// Which servers get requests has changed: enough of them may be up again, or too few (Envoy's panic threshold), and
     /// those who wait may find room.
     fn reassess(&mut self, woken: &mut VecDeque<SessionKey>) {

@@ -1,22 +1,26 @@
 //! The load balancer on one of several cores, and all of them as one service.
 
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use handshake::Certificates;
+use handshake::{Certificates, TicketKeys};
 
-use super::balancer::Balancer;
+use super::balancer::{BackendState, Balancer};
 use super::config::Config;
 use super::control;
 use super::options::Options;
+use serde::Deserialize;
+
 use crate::attach::Attached;
 use crate::cli::Command as Main;
 use crate::control::{Answer, Request, one_of};
 use crate::read_again::expect_regular;
-use crate::service::Application;
+use crate::service::{Application, Place};
 use crate::shards::{Shard, Threads};
+use crate::succession::{self, Claimant, Drains, Succession};
 
 /// How often the NIC is asked at the end whether it has finished.
 const FINISHED: Duration = Duration::from_millis(10);
@@ -88,16 +92,57 @@ impl Shard for Balancing {
     }
 }
 
+impl Drains for Balancing {
+    fn drain(&mut self, now: Instant, attached: &mut Attached, drains: bool) {
+        let stack = attached.runtime.stack();
+        self.balancer.retire(now, stack, drains);
+    }
+
+    fn abort_all(&mut self, now: Instant, attached: &mut Attached) {
+        self.balancer.abort_all(now, attached.runtime.stack());
+    }
+
+    fn news(&self) -> serde_json::Value {
+        serde_json::to_value(self.balancer.backends()).unwrap_or_default()
+    }
+
+    fn hear(&mut self, _now: Instant, _attached: &mut Attached, news: &serde_json::Value) {
+        if let Ok(backends) = Vec::<BackendState>::deserialize(news) {
+            self.balancer.inherit(&backends);
+        }
+    }
+}
+
 /// The load balancer of this thread, which makes the health checks, and those of others; what they prove themselves with, and the file of
 /// their settings and options.
 pub(super) struct All {
     pub(super) own: Balancing,
     pub(super) others: Threads<Balancing>,
+    pub(super) succession: Succession,
     pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) tickets: Arc<TicketKeys>,
     pub(super) config: PathBuf,
 }
 
 impl All {
+    fn parts<'a>(
+        &'a mut self,
+        attached: &'a mut Attached,
+    ) -> (&'a mut Succession, succession::All<'a, Balancing>) {
+        let all = succession::All {
+            own: &mut self.own,
+            attached,
+            others: &mut self.others,
+        };
+        (&mut self.succession, all)
+    }
+
+    /// Whether a process that had the place before has connections left, which may go on as long as those here.
+    fn awaits_predecessor(&self, now: Instant) -> bool {
+        let ends = self.own.balancer.ends();
+        self.succession.has_predecessor() && ends.is_some_and(|ends| now < ends)
+    }
+
     /// Has the others take what checks have found.
     fn pass_on_verdicts(&mut self) {
         let verdicts = self.own.balancer.take_verdicts();
@@ -151,8 +196,13 @@ impl Application for All {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let late = self.late().filter(|_| self.own.is_done());
-        [self.own.poll_timeout(), late].into_iter().flatten().min()
+        let is_done = self.own.is_done();
+        let late = self.late().filter(|_| is_done);
+        let ends = self.own.balancer.ends();
+        let ends = ends.filter(|_| is_done && self.succession.has_predecessor());
+        let succession = self.succession.poll_timeout(Instant::now());
+        let deadlines = [self.own.poll_timeout(), late, ends, succession];
+        deadlines.into_iter().flatten().min()
     }
 
     fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
@@ -206,6 +256,29 @@ impl Application for All {
         self.others.sockets()
     }
 
+    fn claimed(
+        &mut self,
+        now: Instant,
+        claimant: Claimant<'_>,
+        attached: &mut Attached,
+    ) -> Result<()> {
+        if self.own.balancer.ends().is_some() {
+            bail!("the load balancer is about to end");
+        }
+        let tickets = self.tickets.keys();
+        let (succession, mut all) = self.parts(attached);
+        succession.claimed(now, claimant, tickets, &mut all)
+    }
+
+    fn look_after_other(&mut self, now: Instant, attached: &mut Attached) -> Result<Place> {
+        let (succession, mut all) = self.parts(attached);
+        succession.poll(now, &mut all)
+    }
+
+    fn other(&self) -> Option<BorrowedFd<'_>> {
+        self.succession.fd()
+    }
+
     fn stop(&mut self, _now: Instant, attached: &mut Attached) {
         self.own.stop(attached);
         self.others
@@ -213,6 +286,9 @@ impl Application for All {
     }
 
     fn is_done(&self, now: Instant, _attached: &mut Attached) -> bool {
+        if self.awaits_predecessor(now) {
+            return false;
+        }
         let Some(worker) = self.others.unfinished() else {
             return self.own.is_done();
         };

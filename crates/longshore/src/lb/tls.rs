@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use handshake::{Certificates, KeyLogSink, Options, server_config_by_name};
+use handshake::{Certificates, KeyLogSink, Options, TicketKeys, server_config_by_name};
 use host::TlsRole;
 
 use super::config::{Frontend, Mode};
@@ -17,14 +17,19 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// With these certificates, also when they are replaced.
+    /// With these certificates, also when they are replaced, and these keys of tickets.
     ///
     /// # Errors
     /// No cipher suite is left.
-    pub fn new(certificates: &Arc<Certificates>, key_log: Option<KeyLogSink>) -> Result<Tls> {
+    pub fn new(
+        certificates: &Arc<Certificates>,
+        key_log: Option<KeyLogSink>,
+        tickets: &Arc<TicketKeys>,
+    ) -> Result<Tls> {
         let role = |alpn: &[&str]| {
             let options = Options {
                 key_log: key_log.clone(),
+                tickets: Some(Arc::clone(tickets)),
                 alpn: alpn.iter().map(|it| it.as_bytes().to_vec()).collect(),
                 ..Options::default()
             };

@@ -7,7 +7,6 @@ mod http1;
 mod http2;
 mod options;
 mod outgoing;
-mod place;
 mod respond;
 mod secrets;
 mod server;
@@ -32,7 +31,7 @@ use crate::attach::{Attached, Wire, attach_shards};
 use crate::background::announce as announce_line;
 use crate::cli::Command;
 use crate::config;
-use crate::control::{self, Answer, Request, one_of};
+use crate::control::{Answer, Request, one_of};
 use crate::cores::Cores;
 use crate::matching::{Matcher, Rule};
 use crate::min_rate::MinRate;
@@ -42,7 +41,7 @@ use crate::service::{Application, Place, Service};
 use crate::shards::{Shard, Threads};
 use crate::signals::Signals;
 use crate::store::Store;
-use crate::succession::{All, Claimant, Succession, Taking};
+use crate::succession::{All, Claim, Claimant, Drains, Succession};
 
 pub use options::{EXAMPLES, Options};
 
@@ -74,14 +73,14 @@ pub fn run(options: &Options) -> Result<()> {
         .transpose()?;
     let cores = options.cores.clone().unwrap_or_default();
     cores.check()?;
-    let claim = place::claim(options, &cores);
-    let (mut taking, mut control) = place::take_or_bind(options, &claim)?;
+    let claim = Claim::of("serve", &options.wire, &cores);
+    let control = options.control.as_deref();
+    let mut candidate = options.take_over.begin(claim, control, &options.account)?;
     let access_log = AccessLog::open(&options.access_log)?;
     let count = options.cores.as_ref().map(Cores::count);
-    readiness.set_watchdog(taking.as_ref().and_then(Taking::watchdog));
-    let tickets = taking.as_ref().map(Taking::tickets).unwrap_or_default();
-    let tickets = Arc::new(TicketKeys::of(tickets)?);
-    let inheritance = taking.as_mut().map(Taking::inheritance);
+    readiness.set_watchdog(candidate.watchdog());
+    let tickets = Arc::clone(&candidate.tickets);
+    let inheritance = candidate.inheritance();
     let all = attach_shards(&options.wire, &options.connections, count, inheritance)?;
     let parts = Parts {
         options,
@@ -97,7 +96,7 @@ pub fn run(options: &Options) -> Result<()> {
     options.account.enter(Files {
         read: Some(store.directory()),
         read_again: &read_again,
-        remove: control.as_ref().map(control::Server::directory),
+        remove: candidate.control_directory(),
     })?;
     // What was given up just now, they lack too.
     let mut others = Threads::start("serve", shards, &cores, &attached.runtime.doorbell())?;
@@ -107,11 +106,7 @@ pub fn run(options: &Options) -> Result<()> {
         attached: &mut attached,
         others: &mut others,
     };
-    let predecessor = taking.map(|taking| taking.commit(all)).transpose()?;
-    if let Some(control) = &mut control {
-        control.come_back().context("the control socket")?;
-    }
-    let succession = Succession::new(claim, place::drain_time(options), predecessor);
+    let (succession, mut control) = candidate.commit(all)?;
     readiness.tell()?;
     let mut service = Service {
         signals: &signals,
@@ -210,6 +205,16 @@ impl Shard for Sweeping {
         let sweep = self.server.is_busy().then(|| self.swept + SWEEP);
         let deadlines = [sweep, self.server.poll_timeout()];
         deadlines.into_iter().flatten().min()
+    }
+}
+
+impl Drains for Sweeping {
+    fn drain(&mut self, now: Instant, attached: &mut Attached, drains: bool) {
+        self.server.drain(now, attached.runtime.stack(), drains);
+    }
+
+    fn abort_all(&mut self, now: Instant, attached: &mut Attached) {
+        self.server.abort_all(now, attached.runtime.stack());
     }
 }
 

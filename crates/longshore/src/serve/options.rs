@@ -12,6 +12,7 @@ use crate::config::ConfigFile;
 use crate::cores::Cores;
 use crate::matching::Action;
 use crate::sandbox::Account;
+use crate::succession::TakeOver;
 
 /// What `--help` ends with.
 pub const EXAMPLES: &str = "\
@@ -104,12 +105,9 @@ pub struct Options {
     /// Socket for `longshore stat`, `ss`, `restore`, `reload` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
-    /// Take the place of the process that listens at --control: it ends its connections, this one serves. If none listens there, only serve
-    #[arg(long, requires = "control", conflicts_with_all = ["nic", "pcap"])]
-    pub take_over: bool,
-    /// When another process takes over, reset the connections that have not ended here after so long; 0 for no limit
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pub drain: u32,
+    /// Whose place it takes.
+    #[command(flatten)]
+    pub take_over: TakeOver,
     /// The file of options that are not on the command line.
     #[command(flatten)]
     pub config: ConfigFile,

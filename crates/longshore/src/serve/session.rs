@@ -154,7 +154,7 @@ impl Session {
     pub(super) fn drain(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
         match &mut self.phase {
             Phase::Http1(http) => http.drain(now, DRAIN_TIME),
-            Phase::Http2(http) => http.drain(DRAIN_TIME),
+            Phase::Http2(http) => http.drain(now, DRAIN_TIME),
             Phase::Securing { .. } | Phase::Lingering { .. } => {}
         }
         self.drive(now, shared)

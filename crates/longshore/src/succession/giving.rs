@@ -1,5 +1,6 @@
 //! The predecessor's side.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -7,17 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use attachment::peer;
+use host::Stack;
 use port::Share;
 use rustix::process::Pid;
 
 use super::line::Line;
-use super::words::{Resting, Word, ends};
+use super::words::{AT_ONCE, Resting, Word, ends};
 use super::{All, Drains, Estate, PATIENCE, PREPARATION};
 use crate::attach::Attached;
 use crate::control::Answer;
 
 /// Longest time until what the NIC has received of a queue that is read no more has come to its stack.
-const SETTLE: Duration = Duration::from_millis(100);
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// A process that takes this one's place.
 #[derive(Debug)]
@@ -103,8 +105,8 @@ impl Giving {
     ) -> Result<Outcome> {
         match self.phase {
             Phase::Offered { until } => match self.line.try_hear()? {
-                Some(Word::Ready) => {
-                    let left = self.give(all)?;
+                Some(Word::Ready { listens }) => {
+                    let left = self.give(all, listens)?;
                     self.phase = Phase::Draining {
                         limit: drain.map(|drain| now + drain),
                         were_reset: false,
@@ -155,18 +157,29 @@ impl Giving {
     }
 
     /// Leaves the queues to the other process, and tells it which connections are left here.
-    fn give<S: Drains>(&mut self, all: &mut All<'_, S>) -> Result<usize> {
-        let given = self.leave_queues(all);
+    fn give<S: Drains>(&mut self, all: &mut All<'_, S>, listens: Vec<u16>) -> Result<usize> {
+        let given = self.leave_queues(all, listens);
         if given.is_err() {
             all.tell_each(|_, attached| have_whole(attached));
         }
         given
     }
 
-    fn leave_queues<S: Drains>(&mut self, all: &mut All<'_, S>) -> Result<usize> {
+    fn leave_queues<S: Drains>(
+        &mut self,
+        all: &mut All<'_, S>,
+        listens: Vec<u16>,
+    ) -> Result<usize> {
         self.sockets = Arc::new(self.line.take_descriptors());
         let sockets = Arc::clone(&self.sockets);
-        all.try_with_each(move |_, attached| share_passed(attached, &sockets))?;
+        let own = all.attached.runtime.stack().listened_ports();
+        let ports = Stack::ports_of_predecessor([own, listens].concat());
+        let left = ports.clone();
+        all.try_with_each(move |_, attached| {
+            let stack = attached.runtime.stack();
+            stack.set_outgoing_ports(Some(left.clone()));
+            share_passed(attached, &sockets)
+        })?;
         // Only now does no worker give another one anything that is new.
         let flows = all.try_with_each(|_, attached| {
             settle(attached)?;
@@ -177,9 +190,15 @@ impl Giving {
                 .map(ends)
                 .collect::<Vec<_>>())
         })?;
-        let left = flows.iter().map(Vec::len).sum();
-        self.line.say(&Word::Flows(flows), &[])?;
-        Ok(left)
+        for (worker, of_it) in flows.iter().enumerate() {
+            for some in of_it.chunks(AT_ONCE) {
+                let ends = some.to_vec();
+                self.line.say(&Word::Flows { worker, ends }, &[])?;
+            }
+        }
+        let (ports, news) = ((&ports).into(), all.own.news());
+        self.line.say(&Word::Given { ports, news }, &[])?;
+        Ok(flows.iter().map(Vec::len).sum())
     }
 
     /// Looks whether connections have come to their end; those that have not when `due` has come are reset.
@@ -214,14 +233,26 @@ impl Giving {
             let resting = stack.resting(now);
             resting
                 .map(|(flow, entry)| Resting::new(flow, entry))
-                .collect()
+                .collect::<Vec<_>>()
         })?;
         // Without it, connections in TIME-WAIT are lost, and no others.
-        let _ = self.line.say(&Word::Over(resting), &[]);
+        if let Err(error) = self.say_over(&resting) {
+            tracing::warn!("connections in TIME-WAIT are lost: {error:#}");
+        }
         self.phase = Phase::Over {
             until: now + PATIENCE,
         };
         Ok(())
+    }
+
+    fn say_over(&mut self, resting: &[Vec<Resting>]) -> Result<()> {
+        for (worker, of_it) in resting.iter().enumerate() {
+            for some in of_it.chunks(AT_ONCE) {
+                let flows = some.to_vec();
+                self.line.say(&Word::Resting { worker, flows }, &[])?;
+            }
+        }
+        self.line.say(&Word::Over, &[])
     }
 
     /// When to poll again if nothing comes.
@@ -263,17 +294,12 @@ fn take_back<S: Drains>(now: Instant, all: &mut All<'_, S>) -> Outcome {
     Outcome::Back
 }
 
-/// The queue is this process's, whose it was.
+/// The queue is this process's, whose it was, and so are all ports.
 fn have_whole(attached: &mut Attached) {
+    attached.runtime.stack().set_outgoing_ports(None);
     if let Err(error) = share(attached, Share::Whole) {
         tracing::error!("a queue is not read: {error:#}");
     }
-}
-
-/// All queues are this process's.
-pub(super) fn share_whole<S: crate::shards::Shard>(all: &mut All<'_, S>) -> Result<()> {
-    all.try_with_each(|_, attached| share(attached, Share::Whole))?;
-    Ok(())
 }
 
 pub(super) fn share(attached: &mut Attached, share: Share) -> Result<()> {
@@ -284,17 +310,28 @@ pub(super) fn share(attached: &mut Attached, share: Share) -> Result<()> {
 }
 
 /// Brings all that the NIC has received to the stack.
+///
+/// # Errors
+/// It is still coming after [`SETTLE`].
 fn settle(attached: &mut Attached) -> Result<()> {
     let until = Instant::now() + SETTLE;
+    let mut before = None;
     loop {
         let now = Instant::now();
-        let moved = attached
-            .runtime
-            .with_device(move |device| device.poll(now))??;
-        let progress = attached.runtime.poll(now)?;
-        if !moved && !progress || now >= until {
+        let frames = attached.runtime.with_device(move |device| {
+            device.poll(now)?;
+            io::Result::Ok(device.nic.counters().rx_packets)
+        })??;
+        attached.runtime.poll(now)?;
+        let received = (frames, attached.runtime.stack().taken_in());
+        if before.replace(received) == Some(received) {
             return Ok(());
         }
+        ensure!(
+            now < until,
+            "what was received has not come to the stack within {} ms",
+            SETTLE.as_millis()
+        );
     }
 }
 

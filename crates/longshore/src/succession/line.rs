@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use super::PATIENCE;
 
-/// Bytes of a line at most: 100 for each of the connections that a stack can have at most would be less.
-const MOST_LINE: usize = 64 << 20;
+/// Bytes of a line at most: connections are named a few at a time.
+const MOST_LINE: usize = 1 << 20;
 
 /// One side.
 #[derive(Debug)]

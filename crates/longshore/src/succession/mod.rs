@@ -6,27 +6,31 @@
 //!             ◀───────────────────────────────── estate:  secrets, addresses; the control socket and the queues of the TAP
 //!   opens all that it needs, gives up its privileges
 //!   ready, with a socket for each queue ────────────────▶ stops to read its queues, looks which connections it has
-//!             ◀───────────────────────────────── flows    answers nothing on the control socket any more
+//!             ◀───────────────────────────────── flows    some thousands at a time
+//!             ◀───────────────────────────────── given    ports for connections that it still opens; what the service has found out
 //!   reads the queues, passes the frames of those flows    ends each connection as soon as its client can be told
-//!   on by the sockets; accepts                            (Connection: close, GOAWAY), or after `--drain` seconds
-//!             ◀───────────────────────────────── over     connections in TIME-WAIT; hears and sends nothing any more
+//!   and ports on by the sockets; accepts, and opens       (Connection: close, GOAWAY), or after `--drain` seconds;
+//!   connections from other ports                          answers nothing on the control socket any more
+//!             ◀───────────────────────────────── resting  connections in TIME-WAIT, some thousands at a time
+//!             ◀───────────────────────────────── over     hears and sends nothing any more
 //!   has the queues for itself: taken ───────────────────▶ ends
 //! ```
 //!
 //! Until the predecessor has ended, the end of the successor leaves it the place, with all that it has: it takes its queues back. The end of the predecessor
-//! at any time after `flows` leaves the successor all that it needs, and loses the connections that were not over.
+//! at any time after `given` leaves the successor all that it needs, and loses the connections that were not over.
 
 mod giving;
 mod line;
+mod options;
 mod place;
 mod taking;
 #[cfg(test)]
 mod tests;
 mod words;
 
+pub use options::TakeOver;
 pub use place::Succession;
-pub use taking::Taking;
-pub use words::{Claim, Estate, VERSION};
+pub use words::{Claim, Estate};
 
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
@@ -36,6 +40,7 @@ use anyhow::Result;
 
 use crate::attach::Attached;
 use crate::shards::{Shard, Threads};
+use taking::Taking;
 
 /// How long one process waits for the other to answer what needs no more than a look. Connections stand still meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -62,6 +67,14 @@ pub trait Drains: Shard {
 
     /// Resets the connections that are left.
     fn abort_all(&mut self, now: Instant, attached: &mut Attached);
+
+    /// What the other process is to hear at the beginning. The first shard is asked.
+    fn news(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    /// The same, in that process; each shard hears it. Another version may have said it: what makes no sense is passed over.
+    fn hear(&mut self, _now: Instant, _attached: &mut Attached, _news: &serde_json::Value) {}
 }
 
 /// All shards of a service: that of this thread, and those of others.

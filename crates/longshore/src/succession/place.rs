@@ -126,6 +126,11 @@ impl Succession {
         Ok(())
     }
 
+    /// Whether a process that had the place before has connections left.
+    pub fn has_predecessor(&self) -> bool {
+        self.predecessor.is_some()
+    }
+
     /// What becomes readable when the other process has said something.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         let successor = self.successor.as_ref().map(AsFd::as_fd);

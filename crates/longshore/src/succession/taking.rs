@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use attachment::peer;
 use handshake::TicketKey;
-use port::{Passing, Share};
+use port::{Foreign, Passing, Ports, Share};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use rustix::process::{Pid, geteuid};
 use wire::FlowKey;
+use wire::packet::Steering;
 
-use super::giving::{share, share_whole};
+use super::giving::share;
 use super::line::Line;
-use super::words::Word;
-use super::{All, Claim, Estate, PATIENCE};
-use crate::attach::Inheritance;
+use super::words::{Resting, Word};
+use super::{All, Claim, Drains, Estate, PATIENCE};
+use crate::attach::{Attached, Inheritance};
 use crate::background::announce;
 use crate::control::{Answer, Request};
-use crate::shards::Shard;
 
 /// Bytes that may wait on the way to each worker of the predecessor, if the system allows it.
 const WAITING: usize = 4 << 20;
@@ -117,27 +117,23 @@ impl Taking {
     ///
     /// # Errors
     /// The other process keeps the place.
-    pub fn commit<S: Shard>(mut self, all: &mut All<'_, S>) -> Result<Predecessor> {
+    pub fn commit<S: Drains>(mut self, all: &mut All<'_, S>) -> Result<Predecessor> {
         let theirs: Vec<_> = self.ways.iter().map(|(_, theirs)| theirs.as_fd()).collect();
-        self.line.say(&Word::Ready, &theirs)?;
-        let Word::Flows(flows) = self.line.hear(PATIENCE)? else {
-            bail!("process {} said something else", self.pid.as_raw_nonzero());
-        };
-        ensure!(
-            flows.len() == self.ways.len(),
-            "connections of other workers came"
-        );
+        let listens = all.attached.runtime.stack().listened_ports();
+        self.line.say(&Word::Ready { listens }, &theirs)?;
+        let (flows, ports, news) = self.hear_what_is_given()?;
         let left: usize = flows.iter().map(Vec::len).sum();
-        let flows = flows.into_iter().map(|of_one| {
-            let flows = of_one.into_iter();
-            flows
-                .map(|(local, remote)| FlowKey::new(local, remote))
-                .collect()
-        });
+        let steering = Steering::new(&self.estate.steering_secret, self.ways.len() as u16);
+        let foreign = Arc::new(Foreign::new(flows, ports, steering));
         let ways = self.ways.into_iter().map(|(ours, _)| ours);
-        let passing = Arc::new(Passing::new(ways.zip(flows).collect()));
-        let shared = Arc::clone(&passing);
-        all.try_with_each(move |_, attached| share(attached, Share::Divided(Arc::clone(&shared))))?;
+        let passing = Arc::new(Passing::new(Arc::clone(&foreign), ways.collect()));
+        let news = Arc::new(news);
+        all.try_with_each(move |shard, attached| {
+            let stack = attached.runtime.stack();
+            stack.set_foreign(Some(Arc::clone(&foreign)));
+            shard.hear(Instant::now(), attached, &news);
+            share(attached, Share::Divided(Arc::clone(&passing)))
+        })?;
         let number = self.pid.as_raw_nonzero();
         announce(format_args!(
             "took over from process {number}; {left} connections end there"
@@ -146,6 +142,25 @@ impl Taking {
             line: Some(self.line),
             pid: self.pid,
         })
+    }
+}
+
+impl Taking {
+    /// The connections that the other process has, by worker; the ports from which it opens others; what its service has to say.
+    fn hear_what_is_given(&mut self) -> Result<(Vec<Vec<FlowKey>>, Ports, serde_json::Value)> {
+        let mut flows = vec![Vec::new(); self.ways.len()];
+        loop {
+            match self.line.hear(PATIENCE)? {
+                Word::Flows { worker, ends } => {
+                    let of_it = flows.get_mut(worker);
+                    let of_it = of_it.context("connections of other workers came")?;
+                    let ends = ends.into_iter();
+                    of_it.extend(ends.map(|(local, remote)| FlowKey::new(local, remote)));
+                }
+                Word::Given { ports, news } => return Ok((flows, ports.into(), news)),
+                _ => bail!("process {} said something else", self.pid.as_raw_nonzero()),
+            }
+        }
     }
 }
 
@@ -175,26 +190,25 @@ impl Predecessor {
     ///
     /// # Errors
     /// A thread of this process has ended, or does not answer.
-    pub fn poll<S: Shard>(&mut self, now: Instant, all: &mut All<'_, S>) -> Result<Option<Left>> {
+    pub fn poll<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Result<Option<Left>> {
         let Some(line) = &mut self.line else {
             return Ok(None);
         };
-        let left = match line.try_hear() {
-            Ok(Some(Word::Over(resting))) => {
-                let resting = Arc::new(resting);
-                all.with_each(move |_, attached| {
-                    let stack = attached.runtime.stack();
-                    for it in resting.get(stack.worker()).into_iter().flatten() {
-                        let (flow, entry) = it.entry();
-                        stack.rest(now, flow, entry);
-                    }
-                })?;
-                Left::InOrder
+        let left = loop {
+            match line.try_hear() {
+                Ok(Some(Word::Resting { worker, flows })) => {
+                    let flows = Arc::new(flows);
+                    all.tell_each(move |_, attached| rest(now, attached, worker, &flows));
+                }
+                Ok(None) => return Ok(None),
+                Ok(Some(Word::Over)) => break Left::InOrder,
+                Ok(Some(_)) | Err(_) => break Left::Early,
             }
-            Ok(None) => return Ok(None),
-            Ok(Some(_)) | Err(_) => Left::Early,
         };
-        share_whole(all)?;
+        all.try_with_each(|_, attached| {
+            attached.runtime.stack().set_foreign(None);
+            share(attached, Share::Whole)
+        })?;
         // It goes on only if it does not hear this.
         let _ = line.say(&Word::Taken, &[]);
         self.line = None;
@@ -213,6 +227,16 @@ impl Predecessor {
     /// Becomes readable when it has said something, until it has ended.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.line.as_ref().map(AsFd::as_fd)
+    }
+}
+
+/// Takes connections in TIME-WAIT over, if they are this worker's.
+fn rest(now: Instant, attached: &mut Attached, worker: usize, flows: &[Resting]) {
+    let stack = attached.runtime.stack();
+    if stack.worker() == worker {
+        for (flow, entry) in flows.iter().map(Resting::entry) {
+            stack.rest(now, flow, entry);
+        }
     }
 }
 

@@ -7,14 +7,18 @@ use anyhow::{Result, ensure};
 use handshake::TicketKey;
 use host::Dad;
 use host::runtime::Builder;
+use port::Ports;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tcp::TimeWaitEntry;
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
+use crate::attach::{Wire, takes_packets_only};
+use crate::cores::Cores;
+
 /// Of all that is said here. Another one is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What the successor says of itself, with `take_over` on the control socket. Another version may have other fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +26,7 @@ pub const VERSION: u32 = 1;
 pub struct Claim {
     /// [`VERSION`].
     pub version: u32,
-    /// Its command: `serve`.
+    /// Its command: `serve` or `lb`.
     pub service: String,
     /// The TAP interface.
     pub tap: String,
@@ -54,6 +58,17 @@ impl From<Said> for Claim {
 }
 
 impl Claim {
+    /// What a service says of itself that has been given these options.
+    pub fn of(service: &str, wire: &Wire, cores: &Cores) -> Claim {
+        Claim {
+            version: VERSION,
+            service: service.to_owned(),
+            tap: wire.tap.clone().unwrap_or_default(),
+            queues: cores.count().into(),
+            packets_only: takes_packets_only(wire),
+        }
+    }
+
     /// Whether a process that would make the claim `self` can be followed by one that makes `other`.
     ///
     /// # Errors
@@ -205,16 +220,56 @@ impl std::fmt::Debug for Estate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// The successor can serve. A socket for each queue comes with it.
-    Ready,
+    /// The successor can serve, and listens at these ports. A socket for each queue comes with it.
+    Ready { listens: Vec<u16> },
     /// The successor was told to end, and so the service is.
     Ended,
     /// The successor has the queues for itself.
     Taken,
-    /// The predecessor reads its queues no more, and has these connections: local and remote end, by worker.
-    Flows(Vec<Vec<(SocketAddr, SocketAddr)>>),
-    /// Its connections are over, but for those in TIME-WAIT, by worker.
-    Over(Vec<Vec<Resting>>),
+    /// The predecessor reads its queues no more, and has these connections among others: local and remote end, of one worker.
+    Flows {
+        worker: usize,
+        ends: Vec<(SocketAddr, SocketAddr)>,
+    },
+    /// All of them were named. It opens others from these ports, and the service has this to say.
+    Given {
+        ports: LeftPorts,
+        news: serde_json::Value,
+    },
+    /// Connections in TIME-WAIT, of one worker.
+    Resting { worker: usize, flows: Vec<Resting> },
+    /// Its connections are over, but for those in TIME-WAIT, which were named.
+    Over,
+}
+
+/// Connections that one word names at most: a line of them has less than half of the bytes that it may have.
+pub const AT_ONCE: usize = 2048;
+
+/// [`Ports`], as they are said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftPorts {
+    first: u16,
+    last: u16,
+    except: Vec<u16>,
+}
+
+impl From<&Ports> for LeftPorts {
+    fn from(ports: &Ports) -> LeftPorts {
+        LeftPorts {
+            first: ports.range.start as u16,
+            last: (ports.range.end - 1) as u16,
+            except: ports.except.clone(),
+        }
+    }
+}
+
+impl From<LeftPorts> for Ports {
+    fn from(said: LeftPorts) -> Ports {
+        Ports {
+            range: u32::from(said.first)..u32::from(said.last) + 1,
+            except: said.except,
+        }
+    }
 }
 
 /// A connection in TIME-WAIT.

@@ -159,8 +159,8 @@ impl Steering {
 /// What a frame is about, as far as that decides whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A flow: the packet's own, or that of the packet that an ICMP error quotes, which goes the other way. Ports are 0 where a packet
-    /// has none, or where not all of its fragments have them.
+    /// A flow, in the frame's direction: the packet's own, or the other direction of that of the packet that an ICMP error quotes. Ports are 0
+    /// where a packet has none, or where not all of its fragments have them.
     Flow(FlowKey),
     /// Who has an address on this link.
     Neighbours,
@@ -191,7 +191,8 @@ fn subject_of_packet(frame: &[u8], layer: &Layer) -> Subject {
         Message::Error => quoted(&upper[icmp::HEADER_LEN..]).ok(),
         Message::Other => None,
     };
-    Subject::Flow(quoted.unwrap_or_else(|| {
+    let answered = quoted.map(|flow| flow.reversed());
+    Subject::Flow(answered.unwrap_or_else(|| {
         let addresses = layer.addresses(frame);
         flow(addresses, layer.protocol, layer.is_fragment, upper)
     }))

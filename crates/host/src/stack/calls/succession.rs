@@ -1,17 +1,50 @@
 //! What the stack of a process that takes this one's place must know.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use port::{Foreign, Ports};
 use tcp::TimeWaitEntry;
 use wire::FlowKey;
 
 use crate::stack::Stack;
+use crate::transport::PORTS;
 
 impl Stack {
+    /// The local ports that stay with a process whose place another one takes: a quarter of those of outgoing connections, but for those that one of
+    /// the two listens at, so that what comes for them is that process's or was never asked for.
+    pub fn ports_of_predecessor(listened: Vec<u16>) -> Ports {
+        let range = PORTS.end - (PORTS.end - PORTS.start) / 4..PORTS.end;
+        let mut except = listened;
+        except.retain(|&port| range.contains(&port.into()));
+        Ports { range, except }
+    }
+
+    /// Opens connections from these ports only, or from all again. Those that there are stay.
+    pub fn set_outgoing_ports(&mut self, ports: Option<Ports>) {
+        self.transport().outgoing.ports = ports;
+    }
+
+    /// Opens no connection that another process with these addresses has, or may open; or any again.
+    pub fn set_foreign(&mut self, foreign: Option<Arc<Foreign>>) {
+        self.transport().outgoing.foreign = foreign;
+    }
+
+    /// The ports of its listeners.
+    pub fn listened_ports(&self) -> Vec<u16> {
+        let listeners = self.offload.transport.listeners.iter();
+        listeners.map(|(_, it)| it.address.port()).collect()
+    }
+
     /// Which of several stacks with the same addresses it is; 0 if it is the only one.
     pub fn worker(&self) -> usize {
         let shard = self.offload.transport.config.shard;
         shard.map_or(0, |shard| shard.worker)
+    }
+
+    /// How much the NIC has told this stack so far, packets and all else: where two polls find the same, nothing is on its way from there.
+    pub fn taken_in(&self) -> u64 {
+        self.taken
     }
 
     /// The flows of all connections, from here to the peer: of any state, those in TIME-WAIT too.

@@ -84,6 +84,10 @@ pub struct Http2 {
     woken: Vec<u32>,
     /// When streams were looked at that may stand still.
     swept: Instant,
+    /// The client is to be told to send no more requests.
+    is_retiring: bool,
+    /// How long it may ask for nothing, if less than others.
+    most_idle: Option<Duration>,
 }
 
 impl Http2 {
@@ -104,6 +108,8 @@ impl Http2 {
             held: Held::default(),
             woken: Vec::new(),
             swept: now,
+            is_retiring: false,
+            most_idle: None,
         })
     }
 
@@ -130,6 +136,8 @@ impl Http2 {
                 return Turn::Broken;
             };
             turn = turn.saturating_sub(received.unwrap_or(0) as u64);
+            // The handshake may not be done.
+            self.is_retiring = self.is_retiring && !self.framing.drain();
             self.poll(key, sh, &mut turn);
             self.drive_streams(sh, is_blocked);
             let pipe = &mut *self.end.pipe();
@@ -160,6 +168,14 @@ impl Http2 {
         }
     }
 
+    /// Takes requests until the client has heard that it shall send no more here, and ends then; waits for one that asks for nothing no longer than
+    /// `idle_time`.
+    pub fn retire(&mut self, now: Instant, idle_time: Duration) {
+        self.is_retiring = true;
+        self.moved = now;
+        self.most_idle = Some(idle_time);
+    }
+
     /// Ends, with a word.
     pub fn end(&mut self) {
         self.framing.end(Reason::NO_ERROR);
@@ -187,7 +203,7 @@ impl Http2 {
     pub fn due(&self, now: Instant, frontend: &Frontend) -> Instant {
         let since = if self.has_streams() { now } else { self.moved };
         let begun = self.arrivals.due(frontend.request_head_time);
-        let idle = since + frontend.idle_time;
+        let idle = since + self.idle_time(frontend);
         begun.map_or(idle, |begun| begun.min(idle))
     }
 
@@ -198,7 +214,12 @@ impl Http2 {
 
     /// Whether it has asked for nothing for so long, or does not take the end of it.
     pub fn is_idle(&self, now: Instant, frontend: &Frontend) -> bool {
-        !self.has_streams() && now.duration_since(self.moved) >= frontend.idle_time
+        !self.has_streams() && now.duration_since(self.moved) >= self.idle_time(frontend)
+    }
+
+    fn idle_time(&self, frontend: &Frontend) -> Duration {
+        let most = self.most_idle.unwrap_or(Duration::MAX);
+        frontend.idle_time.min(most)
     }
 
     /// Whether a backend's response went to the client whole.

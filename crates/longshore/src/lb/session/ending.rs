@@ -40,7 +40,7 @@ impl Session {
 
     /// Answers the request ourselves.
     pub(super) fn refuse(&mut self, status: Status, keep_alive: bool, sh: &mut Shared<'_>) -> Step {
-        let keep_alive = keep_alive && !sh.is_stopping;
+        let keep_alive = keep_alive && !sh.tells_to_close();
         sh.counters.requests_refused += 1;
         let is_head = self.exchange.is_head;
         refusal(self.client.outbox(), status, keep_alive, is_head);

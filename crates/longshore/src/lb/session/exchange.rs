@@ -288,7 +288,7 @@ impl Session {
                 .server
                 .as_ref()
                 .is_some_and(|server| server.leg.inbox.is_empty());
-        if client_keeps && self.may_splice_after_first(server_keeps, sh) {
+        if client_keeps && !sh.retires && self.may_splice_after_first(server_keeps, sh) {
             self.begin_tunnel(sh);
             return Step::Again;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use host::SocketId;
 
-use super::{Fate, Session, Shared, Stage, Step};
+use super::{Fate, RETIRE_TIME, Session, Shared, Stage, Step};
 use crate::lb::http2::{Conduit, Http2, Turn};
 use crate::lb::keys::SessionKey;
 use crate::lb::leg::Leg;
@@ -69,7 +69,11 @@ impl Session {
     /// The client has agreed to HTTP/2.
     pub(super) fn begin_http2(&mut self, sh: &mut Shared<'_>) {
         sh.counters.http2_connections += 1;
-        self.http2 = Some(Http2::new(sh.now, sh.frontend));
+        let mut http2 = Http2::new(sh.now, sh.frontend);
+        if sh.retires {
+            http2.retire(sh.now, RETIRE_TIME);
+        }
+        self.http2 = Some(http2);
         self.stage = Stage::Http2;
         self.logged = None;
         self.deadline = sh.now + sh.frontend.request_head_time;
@@ -110,6 +114,14 @@ impl Session {
     pub(super) fn stop_http2(&mut self, sh: &mut Shared<'_>) -> Fate {
         if let Some(http2) = &mut self.http2 {
             http2.stop();
+        }
+        self.drive(sh)
+    }
+
+    /// Another process takes new clients: this one is told to ask for nothing more here.
+    pub(super) fn retire_http2(&mut self, sh: &mut Shared<'_>) -> Fate {
+        if let Some(http2) = &mut self.http2 {
+            http2.retire(sh.now, RETIRE_TIME);
         }
         self.drive(sh)
     }

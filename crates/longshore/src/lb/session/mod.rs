@@ -25,7 +25,7 @@ mod tunnel;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use host::{
     CloseReason, Offload, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack, TlsRole,
@@ -50,6 +50,8 @@ use exchange::Exchange;
 pub use http2::Opened;
 use log::Logged;
 
+/// How long a client that asks for nothing is waited for, which is to be let go with its next response.
+const RETIRE_TIME: Duration = Duration::from_secs(5);
 /// Bytes that one session relays before others have their turn.
 const TURN_BYTES: u64 = 1 << 20;
 
@@ -89,6 +91,15 @@ pub struct Shared<'a> {
     pub sheds: bool,
     /// No new requests: the process is to end.
     pub is_stopping: bool,
+    /// Each client is let go with its next response: another process takes new ones.
+    pub retires: bool,
+}
+
+impl Shared<'_> {
+    /// The next response is a client's last one.
+    fn tells_to_close(&self) -> bool {
+        self.is_stopping || self.retires
+    }
 }
 
 /// What becomes of a session.
@@ -339,6 +350,18 @@ impl Session {
             Stage::Http2 => self.stop_http2(sh),
             _ if is_between => self.end(Step::Over, sh),
             Stage::Introduction | Stage::Securing | Stage::Lingering => self.end(Step::Over, sh),
+            _ => Fate::Waits,
+        }
+    }
+
+    /// Another process takes new clients: one that asks for nothing is not waited for much longer.
+    pub fn handle_retire(&mut self, sh: &mut Shared<'_>) -> Fate {
+        match self.stage {
+            Stage::Http2 => self.retire_http2(sh),
+            Stage::Request if self.client.inbox.is_empty() => {
+                self.deadline = self.deadline.min(sh.now + RETIRE_TIME);
+                Fate::Waits
+            }
             _ => Fate::Waits,
         }
     }

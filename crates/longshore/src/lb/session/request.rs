@@ -8,7 +8,7 @@ use crate::lb::http::{
 };
 use crate::lb::leg::Filled;
 
-use super::{Session, Shared, Stage, Step};
+use super::{RETIRE_TIME, Session, Shared, Stage, Step};
 
 impl Session {
     /// Waits for the next request.
@@ -16,6 +16,7 @@ impl Session {
         self.exchange.reset();
         self.stage = Stage::Request;
         let patience = match self.client.inbox.is_empty() {
+            true if sh.retires => sh.frontend.idle_time.min(RETIRE_TIME),
             true => sh.frontend.idle_time,
             false => sh.frontend.request_head_time,
         };
@@ -103,7 +104,7 @@ impl Session {
         }
         let has_no_content = matches!(request.framing, Framing::None | Framing::Length(0));
         if request.max_forwards() == Some(0) {
-            let keep_alive = request.keep_alive && has_no_content && !sh.is_stopping;
+            let keep_alive = request.keep_alive && has_no_content && !sh.tells_to_close();
             answer(&mut exchange.replay, &request, keep_alive);
             return Err((Status::OK, keep_alive));
         }

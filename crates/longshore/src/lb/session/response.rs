@@ -182,7 +182,7 @@ impl Session {
         exchange.strips_chunks = !exchange.is_newer && response.framing == Framing::Chunked;
         // What ends with the connection for the server does so for the client.
         exchange.client_keeps = exchange.client_keeps
-            && !sh.is_stopping
+            && !sh.tells_to_close()
             && response.framing != Framing::UntilClose
             && !exchange.strips_chunks
             && !exchange.is_cut;

@@ -9,6 +9,7 @@ mod panic;
 mod queue;
 mod readers;
 mod reload;
+mod retire;
 mod rig;
 mod secured;
 mod starvation;

@@ -154,8 +154,11 @@ impl Http2 {
     }
 
     /// Has requests under way come to their end, and no others be sent; waits for the end of a client that has none no longer than `idle_time`.
-    pub(super) fn drain(&mut self, idle_time: Duration) {
+    pub(super) fn drain(&mut self, now: Instant, idle_time: Duration) {
         self.drains = true;
+        if !self.has_more() {
+            self.moved = now;
+        }
         self.limits.idle_time = idle_time;
     }
 

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use handshake::{
-    Certificate, Certificates, Handshake, Options, Trust, Version, client_config, server_config,
+    Certificate, Certificates, Handshake, Options, TicketKeys, Trust, Version, client_config,
+    server_config,
 };
 use host::TlsRole;
 
@@ -27,7 +28,8 @@ pub fn certificates(names: &[&str]) -> Vec<Certificate> {
 pub fn tls(config: &Config) -> Option<(Arc<Certificates>, Tls)> {
     config.frontends.iter().find(|frontend| frontend.tls)?;
     let made = Certificates::new(certificates(&[NAME])).unwrap();
-    let tls = Tls::new(&made, None).unwrap();
+    let tickets = Arc::new(TicketKeys::of(Vec::new()).unwrap());
+    let tls = Tls::new(&made, None, &tickets).unwrap();
     Some((made, tls))
 }
 
