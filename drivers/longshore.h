@@ -41,6 +41,7 @@
 #define LONGSHORE_FEATURE_SPLICES 0x10u
 #define LONGSHORE_FEATURE_TOE 0x20u
 #define LONGSHORE_FEATURE_MERGING 0x40u
+#define LONGSHORE_FEATURE_RSS 0x80u
 
 #define LONGSHORE_REQUEST_SET_UP 1
 #define LONGSHORE_REQUEST_REGISTER 2
@@ -675,6 +676,30 @@ _Static_assert(sizeof(struct longshore_query_splice) == 64, "size");
 _Static_assert(offsetof(struct longshore_query_splice, head) == 0, "head");
 _Static_assert(offsetof(struct longshore_query_splice, splice) == 8, "splice");
 
+/* Sets how received packets are hashed and spread. */
+#define LONGSHORE_OPCODE_SET_RSS 30
+struct longshore_set_rss {
+    struct longshore_head head;
+    uint8_t reserved0[8];
+    struct longshore_slice slices[1]; /* the `RssSettings` */
+    uint8_t reserved1[32];
+};
+_Static_assert(sizeof(struct longshore_set_rss) == 64, "size");
+_Static_assert(offsetof(struct longshore_set_rss, head) == 0, "head");
+_Static_assert(offsetof(struct longshore_set_rss, slices) == 16, "slices");
+
+/* Has the device write how they are. */
+#define LONGSHORE_OPCODE_QUERY_RSS 31
+struct longshore_query_rss {
+    struct longshore_head head;
+    uint8_t reserved0[8];
+    struct longshore_slice slices[1]; /* where the `RssSettings` go */
+    uint8_t reserved1[32];
+};
+_Static_assert(sizeof(struct longshore_query_rss) == 64, "size");
+_Static_assert(offsetof(struct longshore_query_rss, head) == 0, "head");
+_Static_assert(offsetof(struct longshore_query_rss, slices) == 16, "slices");
+
 /* Slots of the receive ring. */
 
 /* Something that a protocol has to say of a byte. */
@@ -707,7 +732,8 @@ struct longshore_packet {
     struct longshore_slice buffer; /* where it is */
     uint32_t hash; /* hash of its flow */
     uint8_t notes; /* so many notes follow */
-    uint8_t reserved0[27];
+    uint8_t hash_type; /* what the hash covers: one of the types of `RssSettings`, or 0 */
+    uint8_t reserved0[26];
 };
 _Static_assert(sizeof(struct longshore_packet) == 64, "size");
 _Static_assert(offsetof(struct longshore_packet, opcode) == 0, "opcode");
@@ -720,6 +746,7 @@ _Static_assert(offsetof(struct longshore_packet, payload_len) == 12, "payload_le
 _Static_assert(offsetof(struct longshore_packet, buffer) == 16, "buffer");
 _Static_assert(offsetof(struct longshore_packet, hash) == 32, "hash");
 _Static_assert(offsetof(struct longshore_packet, notes) == 36, "notes");
+_Static_assert(offsetof(struct longshore_packet, hash_type) == 37, "hash_type");
 
 /* Does a message begin there? */
 #define LONGSHORE_OPCODE_RESYNC_REQUEST 2
@@ -1037,7 +1064,19 @@ _Static_assert(offsetof(struct longshore_resource, opcode) == 0, "opcode");
 _Static_assert(offsetof(struct longshore_resource, error) == 1, "error");
 _Static_assert(offsetof(struct longshore_resource, resource) == 8, "resource");
 
-/* A control block in memory. */
+/* What commands name in memory. */
+
+/* How received packets are hashed and spread over queues. */
+struct longshore_rss_settings {
+    uint32_t types; /* types of hash that are made: bits of `hash_type` */
+    uint8_t reserved0[4];
+    uint8_t key[40]; /* of the Toeplitz hash */
+    uint16_t table[128]; /* queues, by the lowest bits of the hash */
+};
+_Static_assert(sizeof(struct longshore_rss_settings) == 304, "size");
+_Static_assert(offsetof(struct longshore_rss_settings, types) == 0, "types");
+_Static_assert(offsetof(struct longshore_rss_settings, key) == 8, "key");
+_Static_assert(offsetof(struct longshore_rss_settings, table) == 48, "table");
 
 /* Bytes that came out of order. */
 struct longshore_image_range {
@@ -1166,6 +1205,13 @@ _Static_assert(offsetof(struct longshore_tcb_bytes, time_wait_ms) == 338, "time_
 _Static_assert(offsetof(struct longshore_tcb_bytes, fin_wait2_ms) == 342, "fin_wait2_ms");
 _Static_assert(offsetof(struct longshore_tcb_bytes, min_rto) == 346, "min_rto");
 _Static_assert(offsetof(struct longshore_tcb_bytes, orphan_timeout_ms) == 354, "orphan_timeout_ms");
+
+#define LONGSHORE_HASH_TYPE_IPV4 1
+#define LONGSHORE_HASH_TYPE_TCP_IPV4 2
+#define LONGSHORE_HASH_TYPE_UDP_IPV4 4
+#define LONGSHORE_HASH_TYPE_IPV6 8
+#define LONGSHORE_HASH_TYPE_TCP_IPV6 16
+#define LONGSHORE_HASH_TYPE_UDP_IPV6 32
 
 #define LONGSHORE_PROTOCOL_TLS 1
 #define LONGSHORE_PROTOCOL_NVME_TCP 2

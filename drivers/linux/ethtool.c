@@ -259,6 +259,7 @@ static void longshore_get_channels(struct net_device *netdev, struct ethtool_cha
 static void longshore_new_channels(struct longshore_nic *nic, void *data)
 {
 	nic->queue_count = *(u32 *)data;
+	longshore_rss_spread(nic);
 }
 
 static int longshore_set_channels(struct net_device *netdev, struct ethtool_channels *channels)
@@ -290,6 +291,17 @@ const struct ethtool_ops longshore_ethtool_ops = {
 	.set_coalesce		= longshore_set_coalesce,
 	.get_channels		= longshore_get_channels,
 	.set_channels		= longshore_set_channels,
+	.get_rxfh_key_size	= longshore_get_rxfh_key_size,
+	.get_rxfh_indir_size	= longshore_get_rxfh_indir_size,
+	.get_rxfh		= longshore_get_rxfh,
+	.set_rxfh		= longshore_set_rxfh,
+#ifdef LONGSHORE_RXFH_FIELDS
+	.get_rxfh_fields	= longshore_get_rxfh_fields,
+	.set_rxfh_fields	= longshore_set_rxfh_fields,
+	.get_rx_ring_count	= longshore_get_rx_ring_count,
+#else
+	.get_rxnfc		= longshore_get_rxnfc,
+#endif
 	.get_link_ksettings	= longshore_get_link_ksettings,
 	.get_ts_info		= ethtool_op_get_ts_info,
 };

@@ -100,6 +100,9 @@ static int longshore_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	error = longshore_init_queues(nic);
 	if (error)
 		goto free_vectors;
+	error = longshore_rss_init(nic);
+	if (error)
+		goto free_queues;
 	longshore_init_netdev(nic);
 	longshore_tls_init(nic);
 	netif_carrier_off(netdev);

@@ -138,8 +138,10 @@ static void longshore_close_queues(struct longshore_nic *nic)
 /* Parts of the device that are used. */
 static u64 longshore_features(const struct longshore_nic *nic)
 {
-	u64 features = nic->contexts ? LONGSHORE_FEATURE_CONTEXTS : 0;
+	u64 features = nic->limits.features & LONGSHORE_FEATURE_RSS;
 
+	if (nic->contexts)
+		features |= LONGSHORE_FEATURE_CONTEXTS;
 	if (nic->netdev->features & NETIF_F_LRO)
 		features |= LONGSHORE_FEATURE_MERGING;
 	return features;
@@ -230,6 +232,9 @@ static int longshore_open(struct net_device *netdev)
 		return error;
 	}
 	longshore_enable(nic);
+	error = longshore_rss_apply(nic);
+	if (error)
+		netdev_warn(netdev, "packets are spread by the device's own key: %d\n", error);
 	return 0;
 }
 
@@ -388,6 +393,7 @@ void longshore_init_netdev(struct longshore_nic *nic)
 
 	netdev->netdev_ops = &longshore_netdev_ops;
 	netdev->ethtool_ops = &longshore_ethtool_ops;
+	netdev->stat_ops = &longshore_stat_ops;
 	netdev->watchdog_timeo = 5 * HZ;
 	netdev->min_mtu = ETH_MIN_MTU;
 	netdev->max_mtu = nic->limits.mtu;

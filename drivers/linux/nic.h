@@ -3,6 +3,7 @@
 #ifndef LONGSHORE_NIC_H
 #define LONGSHORE_NIC_H
 
+#include <linux/ethtool.h>
 #include <linux/hashtable.h>
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
@@ -212,6 +213,9 @@ struct longshore_queue {
  * @block: the rings of all queues
  * @block_dma: where the device finds them
  * @block_bytes: their size
+ * @rss: how received packets are to be spread; the RTNL lock's, as what follows
+ * @rss_memory: where the device reads that, or writes it
+ * @rss_dma: where the device finds it
  * @up: the device works on the rings; changed under the locks of all transmit queues
  * @epoch: how often the device has been given new rings
  * @tls: connections whose records the device transforms, by their contexts
@@ -241,6 +245,10 @@ struct longshore_nic {
 	void *block;
 	dma_addr_t block_dma;
 	size_t block_bytes;
+
+	struct longshore_rss_settings rss;
+	struct longshore_rss_settings *rss_memory;
+	dma_addr_t rss_dma;
 
 	bool up;
 	u32 epoch;
@@ -354,6 +362,27 @@ void longshore_tls_received(struct longshore_queue *queue, u32 id, u32 seq, bool
 void longshore_tls_resync(struct longshore_queue *queue,
 			  const struct longshore_resync_request *request);
 void longshore_tls_answer_owed(struct longshore_nic *nic);
+
+/* rss.c */
+int longshore_rss_init(struct longshore_nic *nic);
+void longshore_rss_spread(struct longshore_nic *nic);
+int longshore_rss_apply(struct longshore_nic *nic);
+u32 longshore_get_rxfh_key_size(struct net_device *netdev);
+u32 longshore_get_rxfh_indir_size(struct net_device *netdev);
+int longshore_get_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh);
+int longshore_set_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh,
+		       struct netlink_ext_ack *extack);
+#ifdef LONGSHORE_RXFH_FIELDS
+int longshore_get_rxfh_fields(struct net_device *netdev, struct ethtool_rxfh_fields *fields);
+int longshore_set_rxfh_fields(struct net_device *netdev, const struct ethtool_rxfh_fields *fields,
+			      struct netlink_ext_ack *extack);
+u32 longshore_get_rx_ring_count(struct net_device *netdev);
+#else
+int longshore_get_rxnfc(struct net_device *netdev, struct ethtool_rxnfc *info, u32 *rules);
+#endif
+
+/* queue_stats.c */
+extern const struct netdev_stat_ops longshore_stat_ops;
 
 /* ethtool.c */
 void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats);

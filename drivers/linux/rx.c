@@ -191,6 +191,16 @@ static void longshore_mark_decrypted(struct longshore_queue *queue, struct sk_bu
 #endif
 }
 
+/* Of what was not hashed the hash is 0. */
+static void longshore_set_hash(struct sk_buff *skb, const struct longshore_packet *packet)
+{
+	u8 addresses = LONGSHORE_HASH_TYPE_IPV4 | LONGSHORE_HASH_TYPE_IPV6;
+
+	if (packet->hash)
+		skb_set_hash(skb, packet->hash, packet->hash_type & addresses ?
+			     PKT_HASH_TYPE_L3 : PKT_HASH_TYPE_L4);
+}
+
 static void longshore_receive(struct longshore_queue *queue, const struct longshore_packet *packet)
 {
 	struct net_device *netdev = queue->nic->netdev;
@@ -218,8 +228,8 @@ static void longshore_receive(struct longshore_queue *queue, const struct longsh
 	skb->protocol = eth_type_trans(skb, netdev);
 	if (netdev->features & NETIF_F_RXCSUM && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
 		skb->ip_summed = CHECKSUM_UNNECESSARY;
-	if (netdev->features & NETIF_F_RXHASH && packet->header_len)
-		skb_set_hash(skb, packet->hash, PKT_HASH_TYPE_L4);
+	if (netdev->features & NETIF_F_RXHASH)
+		longshore_set_hash(skb, packet);
 	if (packet->segments > 1 && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
 		longshore_coalesced(skb, packet);
 	longshore_mark_decrypted(queue, skb, packet);

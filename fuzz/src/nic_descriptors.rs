@@ -3,6 +3,7 @@
 
 use l5p::Layers;
 use l5p::nvme::Role;
+use nic::Features;
 use nic::ring::layout::clear_reserved;
 use nic::ring::{FunctionConfig, SLOT_WORDS};
 use testkit::bare::{MEMORY, Rig, function_config, nic_config};
@@ -43,6 +44,7 @@ pub fn run(data: &[u8]) {
         send_entries: 64,
         receive_entries: 64,
         contexts: 4,
+        features: Features::ALL,
         ..function_config()
     };
     let mut rig = Rig::new(nic_config(), config);

@@ -3,7 +3,7 @@
 use shared::SharedSliceMut;
 
 use crate::counters::Counters;
-use crate::ring::{DeviceQueue, DeviceRegions, Slice};
+use crate::ring::{DeviceQueue, DeviceRegions, ErrorCode, Slice};
 
 /// Room for buffers of a class that were taken and are free again, because their packet went to another one, to begin with.
 const SPARES: usize = 16;
@@ -84,6 +84,20 @@ pub(crate) fn is_writable(regions: &DeviceRegions, buffer: Slice) -> bool {
     regions.locate(buffer).is_some_and(|(region, offset)| {
         let end = offset.checked_add(u64::from(buffer.len));
         region.writable() && end.is_some_and(|end| end <= region.len() as u64)
+    })
+}
+
+/// Whether the device may write to memory that a command names.
+///
+/// # Errors
+/// Why it may not.
+pub(crate) fn check_writable(regions: &DeviceRegions, memory: Slice) -> Result<(), ErrorCode> {
+    if is_writable(regions, memory) {
+        return Ok(());
+    }
+    Err(match regions.locate(memory) {
+        Some((region, _)) if !region.writable() => ErrorCode::ReadOnlyMemory,
+        _ => ErrorCode::BadMemory,
     })
 }
 

@@ -23,11 +23,13 @@ impl Features {
     pub const TOE: Features = Features(1 << 5);
     /// Received segments of a flow are merged into one packet (LRO).
     pub const MERGING: Features = Features(1 << 6);
+    /// Received packets are hashed with a key, and spread by a table, that the host may set (RSS).
+    pub const RSS: Features = Features(1 << 7);
     /// All that there are.
-    pub const ALL: Features = Features((1 << 7) - 1);
+    pub const ALL: Features = Features((1 << 8) - 1);
 
     /// Each with its name.
-    pub const NAMES: [(&str, Features); 7] = [
+    pub const NAMES: [(&str, Features); 8] = [
         ("contexts", Features::CONTEXTS),
         ("resources", Features::RESOURCES),
         ("listeners", Features::LISTENERS),
@@ -35,6 +37,7 @@ impl Features {
         ("splices", Features::SPLICES),
         ("toe", Features::TOE),
         ("merging", Features::MERGING),
+        ("rss", Features::RSS),
     ];
 
     /// Those of these bits, known here or not.

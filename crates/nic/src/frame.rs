@@ -2,6 +2,8 @@
 
 use wire::packet::Parsed;
 
+use crate::rss::Steering;
+
 /// As the header of virtio-net: what a port that can segment and checksum has to do, or has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FrameMeta {
@@ -24,6 +26,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) hash: u64,
     /// Packets on the wire that it stands for.
     pub(crate) segments: u32,
+    /// Where it goes.
+    pub(crate) steering: Steering,
     /// Its connection, if the device runs it: then it goes to the queue of NIC packets.
     pub(crate) connection: Option<u32>,
 }
@@ -46,6 +50,7 @@ impl<'a> Segment<'a> {
             meta,
             hash,
             segments,
+            steering: Steering::default(),
             connection: None,
         }
     }

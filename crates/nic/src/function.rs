@@ -127,6 +127,7 @@ impl Function {
     /// be notified.
     pub(crate) fn reset(&mut self) {
         self.resources.clear();
+        self.rss.reset();
         self.own.reset();
         self.faults.reset();
         self.epoch = self.epoch.wrapping_add(1);

@@ -18,6 +18,7 @@ pub(crate) use sessions::{SESSIONS, Sessions};
 
 use crate::frame::Segment;
 use crate::ring::{ContextId, Packet, Processed, Slice};
+use crate::rss::Steering;
 
 /// Most bytes of headers of a merged packet.
 const MAX_HEADERS: usize = 128;
@@ -33,6 +34,7 @@ const TIMESTAMPS_LAYOUT: [u8; 4] = [1, 1, 8, 10];
 #[derive(Debug)]
 pub(crate) struct Session {
     hash: u64,
+    steering: Steering,
     flow: FlowKey,
     /// The whole buffer; headers and payload are at its front.
     pub(crate) buffer: Slice,
@@ -84,6 +86,7 @@ impl Session {
         headers[..parsed.payload_offset].copy_from_slice(&frame[..parsed.payload_offset]);
         Session {
             hash: segment.hash,
+            steering: segment.steering,
             flow: parsed.flow,
             buffer,
             headers,
@@ -219,7 +222,8 @@ impl Session {
             placed,
             notes,
             checksum_ok: true,
-            hash: self.hash as u32,
+            hash: self.steering.hash,
+            hash_type: self.steering.hash_type,
         }
     }
 }

@@ -3,3 +3,4 @@ mod hostile;
 mod life;
 mod rig;
 mod specification;
+mod spreading;

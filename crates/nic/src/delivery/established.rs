@@ -47,7 +47,8 @@ impl Host<'_> {
             placed: 0,
             notes: 0,
             checksum_ok: true,
-            hash: segment.hash as u32,
+            hash: segment.steering.hash,
+            hash_type: segment.steering.hash_type,
         }));
         true
     }

@@ -133,7 +133,8 @@ impl Host<'_> {
             placed: metadata.placed.len() as u16,
             notes: metadata.notes.len() as u8,
             checksum_ok: true,
-            hash: segment.hash as u32,
+            hash: segment.steering.hash,
+            hash_type: segment.steering.hash_type,
         };
         if let Some(connection) = segment.connection {
             let stored = Stored::Buffer(packet, buffer.len);

@@ -12,7 +12,9 @@ mod merging;
 mod nic_packets;
 mod placed;
 
-pub(crate) use nic_packets::{Sender, end_own_sessions, end_session, pass_to_host, reset, settle};
+pub(crate) use nic_packets::{
+    Sender, end_own_sessions, end_session, end_sessions, pass_to_host, reset, settle,
+};
 
 use crate::buffers;
 use crate::context::receive::placing::PacketMetadata;
@@ -24,6 +26,7 @@ use crate::frame::{FrameMeta, Segment};
 use crate::function::{Function, Queue};
 use crate::lro::SESSIONS;
 use crate::ring::{ContextId, DeviceRegions, InnerPlace, Packet, Processed, RecvDescriptor, Slice};
+use crate::rss::Steering;
 use crate::rx_queue::RxQueue;
 use crate::switch::FunctionId;
 
@@ -58,7 +61,7 @@ impl<'a> Host<'a> {
     }
 
     /// Delivers what is not TCP as it is; a checksum that is still to be made is made.
-    pub(crate) fn deliver_other(&mut self, frame: &[u8], meta: FrameMeta) {
+    pub(crate) fn deliver_other(&mut self, frame: &[u8], meta: FrameMeta, steering: Steering) {
         let len = frame.len() as u32;
         if !self.has_room() {
             return;
@@ -94,7 +97,8 @@ impl<'a> Host<'a> {
             placed: 0,
             notes: 0,
             checksum_ok: meta.checksum_valid,
-            hash: 0,
+            hash: steering.hash,
+            hash_type: steering.hash_type,
         }));
     }
 
@@ -143,9 +147,7 @@ impl<'a> Host<'a> {
 
     /// Ends all sessions and shows the host what has come, and what was completed. False when some of that waits for room.
     pub(crate) fn flush(&mut self) -> bool {
-        while let Some(at) = self.queue.receive.sessions.any() {
-            self.end_session(at);
-        }
+        self.end_sessions();
         let Queue {
             rings, completions, ..
         } = &mut *self.queue;
@@ -154,6 +156,12 @@ impl<'a> Host<'a> {
         rings.large.publish();
         rings.recv.publish();
         completions.is_empty()
+    }
+
+    fn end_sessions(&mut self) {
+        while let Some(at) = self.queue.receive.sessions.any() {
+            self.end_session(at);
+        }
     }
 
     /// Shows the host all that has come for a context, which is destroyed.

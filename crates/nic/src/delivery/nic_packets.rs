@@ -16,6 +16,7 @@ use crate::function::Function;
 use crate::lro::Session;
 use crate::ring::toe::ToeEvent;
 use crate::ring::{Packet, Processed, RecvDescriptor, Slice};
+use crate::rss::Steering;
 use crate::rx_queue::Taken;
 use crate::rx_queue::{NicPacket, Stored};
 
@@ -32,11 +33,21 @@ pub(crate) struct Sender<'a> {
 
 /// Ends the flow's session, if it has one, so that what comes after it may go another way.
 pub(crate) fn end_session(function: &mut Function, hash: u64, flow: &FlowKey) {
-    let queue = usize::from(function.rss.queue(hash));
-    if let Some(mut host) = Host::of(function, queue)
-        && let Some(at) = host.queue.receive.sessions.find(hash, flow)
-    {
-        host.end_session(at);
+    for queue in 0..function.queues.len() {
+        if let Some(mut host) = Host::of(function, queue)
+            && let Some(at) = host.queue.receive.sessions.find(hash, flow)
+        {
+            host.end_session(at);
+        }
+    }
+}
+
+/// Ends all sessions, so that what comes after them may go another way.
+pub(crate) fn end_sessions(function: &mut Function) {
+    for queue in 0..function.queues.len() {
+        if let Some(mut host) = Host::of(function, queue) {
+            host.end_sessions();
+        }
     }
 }
 
@@ -86,7 +97,8 @@ pub(crate) fn reset(function: &mut Function) {
 pub(crate) fn pass_to_host(function: &mut Function, connection: u32, sender: &Sender<'_>) -> bool {
     end_session(function, sender.hash, sender.flow);
     let source = function.config.mac;
-    let queue = usize::from(function.rss.queue(sender.hash));
+    let queue = function.nic_packets.queue_of(connection);
+    let steering = function.rss.steer_tcp(sender.hash, sender.flow);
     function.nic_packets.hold(connection);
     let Some(mut host) = Host::of(function, queue) else {
         return true;
@@ -106,8 +118,8 @@ pub(crate) fn pass_to_host(function: &mut Function, connection: u32, sender: &Se
         host.counters.toe_rx_to_host += u64::from(packet.segments());
         match packet.stored {
             Stored::Buffer(packet, _) => host.show(packet, placed.as_slice()),
-            Stored::Header { hop_limit, hash } => {
-                host.write_anew(&packet.header, sender, source, hop_limit, hash);
+            Stored::Header { hop_limit } => {
+                host.write_anew(&packet.header, sender, source, hop_limit, steering);
             }
         }
     }
@@ -171,7 +183,6 @@ impl Host<'_> {
                 header: parsed.tcp,
                 stored: Stored::Header {
                     hop_limit: parsed.hop_limit,
-                    hash: segment.hash as u32,
                 },
             };
             self.put(connection, packet, &[]);
@@ -268,7 +279,7 @@ impl Host<'_> {
         sender: &Sender<'_>,
         own: MacAddr,
         hop_limit: u8,
-        hash: u32,
+        steering: Steering,
     ) {
         let Some(buffer) = self.take_buffer(MAX_TCP_HEADERS_LEN as u32) else {
             return;
@@ -299,7 +310,8 @@ impl Host<'_> {
             placed: 0,
             notes: 0,
             checksum_ok: true,
-            hash,
+            hash: steering.hash,
+            hash_type: steering.hash_type,
         };
         self.show(packet, &[]);
     }

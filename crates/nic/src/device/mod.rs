@@ -16,6 +16,7 @@ use crate::function::Function;
 use crate::offloads::Offloads;
 use crate::receive;
 use crate::ring::DeviceFunction;
+use crate::rss::Rss;
 use crate::switch::{Destination, FunctionId, Switch};
 use crate::transmit::{self, Scheduler};
 use crate::turn::{self, Turns};
@@ -93,6 +94,7 @@ impl Nic {
             (config.accel.splices > 0, Features::SPLICES),
             (config.toe.hard_limit > 0, Features::TOE),
             (true, Features::MERGING),
+            (true, Features::RSS),
         ];
         let offered = offered.iter().filter(|(is_offered, _)| *is_offered);
         Identity {
@@ -120,7 +122,11 @@ impl Nic {
         }
         let contexts = &mut self.offloads.contexts;
         contexts.add_function(id, device.config.contexts);
-        let function = Function::new(id, device, self.offloads.config.resource_bytes);
+        let mut function = Function::new(id, device, self.offloads.config.resource_bytes);
+        if function.config.features.intersects(Features::RSS) {
+            let key = self.offloads.hasher.rss_key(mac);
+            function.rss = Rss::keyed(function.config.queues, key);
+        }
         match vacant {
             Some(at) => self.functions[at] = function,
             None => {

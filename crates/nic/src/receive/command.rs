@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use l5p::{Event, ProtocolId};
 
-use crate::buffers::is_writable;
+use crate::buffers::check_writable;
 use crate::context::receive::recovery::Answer;
 use crate::context::receive::rr_table::RrTable;
 use crate::context::{Context, Flow, ReceiveContext};
@@ -68,12 +68,7 @@ pub(crate) fn add_rr_state(
     let (protocol, mapped) =
         with_buffers(offloads, function, state.context, |buffers, function| {
             for slice in slices {
-                if !is_writable(&function.regions, *slice) {
-                    return Err(match function.regions.locate(*slice) {
-                        Some((region, _)) if !region.writable() => ErrorCode::ReadOnlyMemory,
-                        _ => ErrorCode::BadMemory,
-                    });
-                }
+                check_writable(&function.regions, *slice)?;
             }
             buffers.map(state.tag, slices)
         })?;

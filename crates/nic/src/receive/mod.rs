@@ -81,8 +81,9 @@ pub(crate) fn handle_frame(
             if !is_credible(offloads, function, now, frame, class) {
                 return;
             }
-            if let Some(mut host) = Host::of(function, 0) {
-                host.deliver_other(frame, meta);
+            let steering = function.rss.steer_other(frame, class);
+            if let Some(mut host) = Host::of(function, steering.queue.into()) {
+                host.deliver_other(frame, meta, steering);
             }
         }
     }
@@ -200,6 +201,7 @@ fn handle_tcp(
             }
         }
     }
+    segment.steering = function.rss.steer_tcp(hash, &parsed.flow);
     deliver(offloads, function, now, &segment, established);
 }
 
@@ -213,7 +215,10 @@ fn deliver(
 ) {
     let (id, hash) = (function.id, segment.hash);
     let slot = offloads.flows.find(hash, id.0, &segment.parsed.flow);
-    let queue = usize::from(function.rss.queue(hash));
+    let queue = match segment.connection {
+        None => segment.steering.queue.into(),
+        Some(connection) => function.nic_packets.queue_of(connection),
+    };
     if let Some(mut host) = Host::of(function, queue) {
         if let Some(established) = established {
             if !host.deliver_established(segment, established) {

@@ -7,6 +7,7 @@ use super::context::{CreateContext, RecoverContext, ResyncResponse};
 use super::error::ErrorCode;
 use super::gather::{Gather, MAX_RR_SLICES};
 use super::layout::{self, ContextId, Form, PARAMETER_WORDS, SLOT_WORDS, View, value};
+use super::rss::RSS_BYTES;
 use super::send::{MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags};
 use super::toe::{self, ToeRequest};
 
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     DelRr(RrState),
     Load(ResourceId, ProtocolId),
     Unload(ResourceId),
+    SetRss,
+    QueryRss,
     Accel(AccelCommand),
     Toe(ToeRequest),
 }
@@ -66,7 +69,9 @@ impl BadDescriptor {
             layout::Teardown::OPCODE..=layout::Unsplice::OPCODE | layout::QuerySplice::OPCODE => {
                 (None, field)
             }
-            layout::Reinject::OPCODE..=layout::ToeResume::OPCODE => (None, 0),
+            layout::Reinject::OPCODE..=layout::ToeResume::OPCODE
+            | layout::SetRss::OPCODE
+            | layout::QueryRss::OPCODE => (None, 0),
             _ => (ContextId::named(field), 0),
         };
         BadDescriptor {
@@ -139,6 +144,8 @@ pub(super) fn decode(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Co
         layout::UnloadResource::OPCODE => {
             Command::Unload(ResourceId(layout::UnloadResource::of(words).resource))
         }
+        layout::SetRss::OPCODE => Command::SetRss,
+        layout::QueryRss::OPCODE => Command::QueryRss,
         layout::AddRrState::OPCODE => {
             Command::AddRr(value!(RrState of AddRrState(words): context, tag))
         }
@@ -168,6 +175,9 @@ pub(super) fn check_lengths(
         Command::Load(..) => {
             let fits = (1..=u64::from(MAX_RESOURCE)).contains(&gather.len());
             gather.slices().len() == 1 && fits
+        }
+        Command::SetRss | Command::QueryRss => {
+            gather.slices().len() == 1 && gather.len() == RSS_BYTES as u64
         }
         Command::Accel(command) => accel::slices_fit(command, words, gather),
         Command::Toe(request) => toe::slices_fit(request, gather),

@@ -57,7 +57,8 @@ impl FunctionConfig {
     pub fn new(mac: MacAddr) -> FunctionConfig {
         FunctionConfig {
             mac,
-            features: Features::ALL,
+            // Its flows are spread by the NIC's own hash, whose key is the NIC's secret.
+            features: Features::ALL.without(Features::RSS),
             queues: 1,
             send_entries: 1024,
             command_entries: 1024,

@@ -37,6 +37,7 @@ mod receive;
 mod receive_rings;
 mod region;
 mod regions;
+mod rss;
 mod send;
 mod send_consumer;
 mod spsc;
@@ -60,6 +61,7 @@ pub use receive::{NOTES_PER_DESCRIPTOR, Packet, Processed, RecvDescriptor};
 pub use receive_rings::{FillProducer, RecvConsumer};
 pub use region::{Backing, Region, RegionId, Slice};
 pub use regions::{DeviceRegions, Regions, RegisterError, Sharing};
+pub use rss::{HashType, HashTypes, RSS_BYTES, RSS_ENTRIES, RSS_KEY_BYTES, RssSettings};
 pub use send::{
     MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor, SendFlags, SendProducer,
 };

@@ -10,6 +10,7 @@ use super::context::InnerPlace;
 use super::error::ErrorCode;
 use super::layout::{self, ContextId, RECV_WORDS, View, inner_fields, inner_place, slot, value};
 use super::region::Slice;
+use super::rss::HashType;
 use super::toe::{ToeEvent, ToeId};
 
 /// Notes that one descriptor has room for.
@@ -103,8 +104,10 @@ pub struct Packet {
     pub notes: u8,
     /// IP and TCP checksums were found right.
     pub checksum_ok: bool,
-    /// Hash of its flow, as used to choose the queue.
+    /// Hash of its flow.
     pub hash: u32,
+    /// What the hash covers; `None` if it is the NIC's own, or there is none.
+    pub hash_type: Option<HashType>,
 }
 
 /// What the protocols of a context made of a packet: a bit for each layer, the outermost's the lowest, and whether the payload is another
@@ -276,6 +279,7 @@ impl Packet {
             buffer: self.buffer.into(),
             hash: self.hash,
             notes: self.notes,
+            hash_type: self.hash_type.map_or(0, |of| of as u8),
             ..FromZeros::new_zeroed()
         }
     }
@@ -293,6 +297,7 @@ impl Packet {
             notes: slot.notes,
             checksum_ok: slot.flags & layout::Packet::CHECKSUM_OK != 0,
             hash: slot.hash,
+            hash_type: HashType::from_byte(slot.hash_type),
         }
     }
 }

@@ -37,8 +37,6 @@ pub(crate) enum Stored {
     Header {
         /// TTL or hop limit.
         hop_limit: u8,
-        /// Hash of its flow.
-        hash: u32,
     },
 }
 

@@ -18,10 +18,7 @@ fn packet(number: u32, placed: u16) -> (NicPacket, Vec<Placed>) {
             ..Header::default()
         },
         stored: match placed {
-            0 if number.is_multiple_of(3) => Stored::Header {
-                hop_limit: 64,
-                hash: number,
-            },
+            0 if number.is_multiple_of(3) => Stored::Header { hop_limit: 64 },
             placed => Stored::Buffer(
                 Packet {
                     buffer: Slice::NOTHING,
@@ -34,6 +31,7 @@ fn packet(number: u32, placed: u16) -> (NicPacket, Vec<Placed>) {
                     notes: 0,
                     checksum_ok: true,
                     hash: number,
+                    hash_type: None,
                 },
                 2048,
             ),

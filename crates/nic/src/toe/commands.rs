@@ -62,14 +62,15 @@ impl Toe {
         self.check_room(env, toe, &received, hash)?;
         let function = &mut *env.function;
         let until = env.now + HOLD;
-        // What of the flow has come so far is the host's.
+        // What of the flow has come so far is the host's. The connection keeps this queue, whatever the host sets.
         delivery::end_session(function, hash, &received);
+        let queue = function.rss.steer_tcp(hash, &received).queue;
         let at = self.table.insert(Entry {
             toe,
             flow: received,
             hash,
             function: function.id.0,
-            queue: function.rss.queue(hash),
+            queue,
             hop: wire::ethernet::MacAddr::ZERO,
             hop_limit: 0,
             tcb: Slice::NOTHING,
@@ -85,9 +86,7 @@ impl Toe {
             in_segments: false,
             in_events: false,
         });
-        function
-            .nic_packets
-            .open(toe.index, function.rss.queue(hash));
+        function.nic_packets.open(toe.index, queue);
         env.accel.adopt(hash, at);
         function.counters.toe_connections += 1;
         self.room.begun();
@@ -152,8 +151,9 @@ impl Toe {
     /// Tells that a connection of which there is no entry was not taken.
     fn refuse(&mut self, env: &mut ToeEnv<'_>, toe: ToeId, flow: &FlowKey, reason: RefuseReason) {
         env.function.counters.count_refusal(reason);
-        let hash = env.hasher.hash(&flow.reversed());
-        let queue = env.function.rss.queue(hash);
+        let received = flow.reversed();
+        let hash = env.hasher.hash(&received);
+        let queue = env.function.rss.steer_tcp(hash, &received).queue;
         let lines = self.lines_of(env.function.id.0);
         lines
             .unreported

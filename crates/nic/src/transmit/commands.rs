@@ -3,19 +3,22 @@
 use std::time::Instant;
 
 use l5p::{Event, ProtocolId, ResourceId};
+use shared::SharedSliceMut;
 use wire::SeqNum;
 
 use crate::accel;
+use crate::buffers;
 use crate::context::transmit::TransmitContext;
 use crate::context::transmit::recover::Prefix;
 use crate::context::transmit::scratch::SCRATCH_BYTES;
 use crate::context::{Context, Contexts};
+use crate::delivery;
 use crate::function::Function;
 use crate::offloads::Offloads;
 use crate::receive;
 use crate::ring::{
     AccelCommand, Command, ContextId, CreateContext, Direction, ErrorCode, MAX_RR_SLICES,
-    RecoverContext, RrState, Slice, Verify,
+    RSS_BYTES, RecoverContext, RrState, RssSettings, Slice, Verify,
 };
 use crate::switch::FunctionId;
 
@@ -47,6 +50,8 @@ pub(super) fn carry_out(
             return Ok(COMMAND_COST + read);
         }
         Command::Unload(resource) => function.resources.unload(*resource),
+        Command::SetRss => set_rss(function, queue),
+        Command::QueryRss => query_rss(function, queue),
         Command::Accel(command) => accelerate(offloads, function, queue, command, now),
         // These belong on the command ring, and a packet is no command.
         Command::Recover(_) | Command::Toe(_) | Command::Send(_) => Err(ErrorCode::Unsupported),
@@ -66,7 +71,9 @@ pub(super) fn subject(command: &Command) -> (Option<ContextId>, SeqNum) {
         }
         Command::Load(resource, _) | Command::Unload(resource) => (None, SeqNum(resource.0.into())),
         Command::Accel(command) => (None, SeqNum(command.name())),
-        Command::Toe(_) | Command::Send(_) => (None, SeqNum(0)),
+        Command::SetRss | Command::QueryRss | Command::Toe(_) | Command::Send(_) => {
+            (None, SeqNum(0))
+        }
     }
 }
 
@@ -117,6 +124,34 @@ fn load(
     let resources = &mut function.resources;
     resources.load(&mut offloads.maker, resource, protocol, read)?;
     Ok(u64::from(named.len))
+}
+
+/// Spreads received packets as the bytes say that the command at hand names.
+fn set_rss(function: &mut Function, queue: usize) -> Result<(), ErrorCode> {
+    let named = function.queues[queue].transmit.gather.slices().first();
+    let named = *named.ok_or(ErrorCode::BadLength)?;
+    let located = function.regions.locate(named);
+    let (region, offset) = located.ok_or(ErrorCode::BadMemory)?;
+    let mut bytes = [0; RSS_BYTES];
+    if !region.read(offset, &mut bytes) {
+        return Err(ErrorCode::BadMemory);
+    }
+    let settings = RssSettings::decode(&bytes, function.config.queues)?;
+    // A flow's packets that have come are on the ring of its queue before those that go to another.
+    delivery::end_sessions(function);
+    function.rss.set(settings);
+    Ok(())
+}
+
+/// Writes how they are spread.
+fn query_rss(function: &mut Function, queue: usize) -> Result<(), ErrorCode> {
+    let named = function.queues[queue].transmit.gather.slices().first();
+    let named = *named.ok_or(ErrorCode::BadLength)?;
+    buffers::check_writable(&function.regions, named)?;
+    let bytes = function.rss.settings().encode();
+    let put = |memory: SharedSliceMut<'_>| memory.copy_from(&bytes);
+    let written = buffers::write(&function.regions, named, 0, RSS_BYTES as u32, put);
+    written.ok_or(ErrorCode::BadMemory)
 }
 
 fn create(

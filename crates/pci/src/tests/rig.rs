@@ -290,6 +290,16 @@ impl Guest {
         self.poke64(RAM + SMALL, self.posted);
     }
 
+    /// The same, the first ones of another queue than the first.
+    pub(super) fn post_first(&mut self, queue: u64, address: u64, count: u64) {
+        let ring = RAM + queue * BLOCK + SMALL;
+        for n in 0..count {
+            let slot = ring + 384 + n * 16;
+            self.poke(slot, &slice(address + n * 2048, BUFFER_BYTES));
+        }
+        self.poke64(ring, count);
+    }
+
     /// Posts a frame whose payload is in the guest's memory, and rings.
     pub(super) fn send(&mut self, from: MacAddr, to: MacAddr, payload: &[u8]) {
         self.poke(PAYLOAD, payload);
@@ -297,6 +307,18 @@ impl Guest {
     }
 
     pub(super) fn send_from(&mut self, from: MacAddr, to: MacAddr, address: u64, len: u32) {
+        self.send_typed(from, to, [0x88, 0xb5], address, len);
+    }
+
+    /// The same of a type of Ethernet.
+    pub(super) fn send_typed(
+        &mut self,
+        from: MacAddr,
+        to: MacAddr,
+        ether_type: [u8; 2],
+        address: u64,
+        len: u32,
+    ) {
         let mut slot = [0; 192];
         // A send with 14 bytes of header and one slice, without a context.
         slot[..4].copy_from_slice(&[1, 0, 14, 1]);
@@ -305,9 +327,21 @@ impl Guest {
         slot[16..32].copy_from_slice(&slice(address, len));
         slot[64..70].copy_from_slice(&to.0);
         slot[70..76].copy_from_slice(&from.0);
-        slot[76..78].copy_from_slice(&[0x88, 0xb5]);
+        slot[76..78].copy_from_slice(&ether_type);
+        self.post_slot(&slot);
+    }
+
+    /// Posts a descriptor that names memory by its one slice, and nothing else.
+    pub(super) fn command(&mut self, opcode: u8, address: u64, len: u32) {
+        let mut slot = [0; 192];
+        (slot[0], slot[3]) = (opcode, 1);
+        slot[16..32].copy_from_slice(&slice(address, len));
+        self.post_slot(&slot);
+    }
+
+    fn post_slot(&mut self, slot: &[u8; 192]) {
         let at = RAM + SEND + 384 + (self.sent % ENTRIES) * 192;
-        self.poke(at, &slot);
+        self.poke(at, slot);
         self.sent += 1;
         self.poke64(RAM + SEND, self.sent);
         self.write32(DOORBELL, 1);
@@ -330,6 +364,13 @@ impl Guest {
         }
         self.poke64(RAM + RECEIVE + 128, self.taken);
         came
+    }
+
+    /// Waits until so many descriptors have come to a queue's receive ring, none of which was taken, and gives the last.
+    pub(super) fn nth(&self, queue: u64, count: u64) -> [u8; 64] {
+        let ring = RAM + queue * BLOCK + RECEIVE;
+        until(|| (self.peek64(ring) >= count).then_some(()));
+        self.peek(ring + 384 + (count - 1) * 64)
     }
 
     /// Waits for a descriptor.

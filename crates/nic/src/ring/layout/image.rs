@@ -1,4 +1,4 @@
-//! A control block in memory.
+//! What commands name in memory: control blocks, and how packets are spread.
 
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -11,6 +11,19 @@ layouts! {
         start: U32,
         /// position behind the last
         end: U32,
+    }
+}
+
+layouts! {
+    /// How received packets are hashed and spread over queues.
+    struct RssSettings {
+        /// types of hash that are made: bits of `hash_type`
+        types: u32,
+        _0: [u8; 4],
+        /// of the Toeplitz hash
+        key: [u8; 40],
+        /// queues, by the lowest bits of the hash
+        table: [u16; 128],
     }
 }
 
@@ -107,4 +120,4 @@ layouts! {
     }
 }
 
-pub(super) const LAYOUTS: &[Layout] = &[ImageRange::LAYOUT, TcbBytes::LAYOUT];
+pub(super) const LAYOUTS: &[Layout] = &[RssSettings::LAYOUT, ImageRange::LAYOUT, TcbBytes::LAYOUT];

@@ -132,6 +132,7 @@ impl Form {
                 .union(Features::SPLICES),
             ToeBegin::OPCODE..=ToeResume::OPCODE => Features::TOE,
             LoadResource::OPCODE | UnloadResource::OPCODE => Features::RESOURCES,
+            SetRss::OPCODE | QueryRss::OPCODE => Features::RSS,
             _ => return true,
         };
         features.intersects(needed)

@@ -135,7 +135,9 @@ layouts! {
         hash: u32,
         /// so many notes follow
         notes: u8,
-        _0: Reserved<27>,
+        /// what the hash covers: one of the types of `RssSettings`, or 0
+        hash_type: u8,
+        _0: Reserved<26>,
     }
 
     /// Does a message begin there?

@@ -441,6 +441,24 @@ layouts! {
         splice: u32,
         _0: Reserved<52>,
     }
+
+    /// Sets how received packets are hashed and spread.
+    struct SetRss = 30 {
+        head: Head,
+        _0: Reserved<8>,
+        /// the `RssSettings`
+        slices: [Slice; 1],
+        _1: Reserved<32>,
+    }
+
+    /// Has the device write how they are.
+    struct QueryRss = 31 {
+        head: Head,
+        _0: Reserved<8>,
+        /// where the `RssSettings` go
+        slices: [Slice; 1],
+        _1: Reserved<32>,
+    }
 }
 
 /// What slots consist of.
@@ -510,5 +528,7 @@ forms!(
     ToeResume,
     LoadResource,
     UnloadResource,
-    QuerySplice
+    QuerySplice,
+    SetRss,
+    QueryRss
 );

@@ -4,6 +4,7 @@ use zerocopy::little_endian;
 
 use super::super::accel::SpliceEnd;
 use super::super::error::ErrorCode;
+use super::super::rss::HashType;
 use super::super::toe::{RefuseReason, RestoreReason, TcbField, close_from_byte};
 use super::{image, receive, send};
 
@@ -194,6 +195,7 @@ pub fn constants() -> Vec<(&'static str, Vec<(String, u8)>)> {
     let kinds = receive::TOE_KINDS.iter();
     let kinds = kinds.map(|kind| (kind.name.to_owned(), kind.value));
     vec![
+        ("hash_type", named(HashType::from_byte)),
         ("protocol", protocols.collect()),
         ("error", named(ErrorCode::from_byte)),
         ("splice_end", splice_ends.collect()),

@@ -120,6 +120,17 @@ pub enum SendDescriptor<'a> {
         /// Its number, which is free then.
         resource: ResourceId,
     },
+    /// Sets how received packets are hashed and spread ([`RssSettings`](super::RssSettings)): what has come before is on the
+    /// receive rings that it was spread to.
+    SetRss {
+        /// [`RSS_BYTES`](super::RSS_BYTES) of memory, which the device reads once.
+        settings: Slice,
+    },
+    /// Has the device write how received packets are hashed and spread.
+    QueryRss {
+        /// [`RSS_BYTES`](super::RSS_BYTES) of writable memory.
+        into: Slice,
+    },
     /// `l5o_resync_rx_resp`: the answer to a `ResyncRequest`.
     ResyncResponse(ResyncResponse),
     /// From now on the device answers SYNs to this listener with cookies, and hands up the connections of which one comes

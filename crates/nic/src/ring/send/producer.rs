@@ -110,6 +110,8 @@ impl SendProducer {
             SendDescriptor::UnloadResource { resource } => {
                 self.put(&slot!(UnloadResource: resource), &[])
             }
+            SendDescriptor::SetRss { settings } => self.put(&slot!(SetRss), &[settings]),
+            SendDescriptor::QueryRss { into } => self.put(&slot!(QueryRss), &[into]),
             SendDescriptor::InstallListener(install) => self.put(&install.encode(), &[]),
             SendDescriptor::RemoveListener { rule } => self.put(&slot!(RemoveListener: rule), &[]),
             SendDescriptor::ListenerCredit { rule, credits } => {

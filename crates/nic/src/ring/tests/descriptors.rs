@@ -16,9 +16,11 @@ use super::super::layout::{SLOT_WORDS, clear_reserved};
 use super::super::toe::ToeId;
 use super::super::*;
 use super::renewal;
+use crate::features::Features;
 
 pub(super) fn config() -> FunctionConfig {
     FunctionConfig {
+        features: Features::ALL,
         send_entries: 16,
         receive_entries: 16,
         small_entries: 4,

@@ -21,6 +21,7 @@ fn a_received_packet_arrives_as_it_was_pushed() {
         notes: 0,
         checksum_ok: false,
         hash: 0xdead_beef,
+        hash_type: Some(HashType::TcpIpv6),
     });
     let request = RecvDescriptor::ResyncRequest {
         context: ContextId(9),

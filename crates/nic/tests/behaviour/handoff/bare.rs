@@ -21,7 +21,7 @@ pub const OURS: SeqNum = SeqNum(1001);
 pub const THEIRS: SeqNum = SeqNum(5001);
 
 /// A host. Its connections are named by their index on the device, which is their peer's port too.
-pub struct Bare(BareHost);
+pub struct Bare(pub BareHost);
 
 impl Deref for Bare {
     type Target = BareHost;

@@ -8,6 +8,7 @@ mod host;
 mod hostile;
 mod never_lost;
 mod refusals;
+mod spreading;
 mod world;
 
 /// Cases of a property, `PROPTEST_CASES` when that is set.

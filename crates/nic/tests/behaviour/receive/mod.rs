@@ -4,6 +4,7 @@ mod merging;
 mod offload;
 mod placement;
 mod refusals;
+mod rss;
 mod stacked;
 
 use l5p::Layers;

@@ -26,7 +26,7 @@ pub(super) fn text() -> String {
         ("What slots consist of.", parts),
         ("Slots of the send and command ring.", send),
         ("Slots of the receive ring.", receive),
-        ("A control block in memory.", image),
+        ("What commands name in memory.", image),
     ] {
         writeln!(text, "\n/* {comment} */").unwrap();
         for layout in &group {
