@@ -1,4 +1,4 @@
-//! The library's thread: it sends what was accepted and found no room, once there is some, and what was held back for too long; it tells the NIC what was
+//! The library's thread: it sends what was accepted and found no room, once there is some, and what was held back or open for too long; it tells the NIC what was
 //! closed, and takes up with it again when it has been restarted.
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use crate::fork_lock::{ForkGuard, ForkLock};
 use crate::internal::Internal;
 use crate::session::Session;
-use crate::{held, mapped_files, offload, socket};
+use crate::{held, mapped_files, offload, open_records, socket};
 
 /// How often a NIC that has gone is looked for.
 const RETRY: Duration = Duration::from_millis(100);
@@ -153,6 +153,7 @@ fn run(wake: &Internal) {
         let nic = offload::watched();
         let limit = [
             next_look,
+            open_records::look(),
             mapped_files::let_go(),
             look_at_retries(),
             nic_is_gone.then_some(RETRY),

@@ -44,6 +44,7 @@ mod internal;
 mod lock;
 mod mapped_files;
 mod offload;
+mod open_records;
 mod process;
 mod session;
 mod shared;

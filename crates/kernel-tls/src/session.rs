@@ -38,6 +38,8 @@ pub struct Session {
     closes: AtomicBool,
     /// Its sending direction is shut down once all is sent.
     shuts: AtomicBool,
+    /// The process whose thread sends the record that is held open, if nothing is added to it. Changed with the direction locked.
+    open_watched_by: AtomicU32,
     /// A file has followed its last short message, and may follow the next one.
     pub(crate) joins_files: AtomicBool,
     /// Calls on the socket wait, as far as it is known (`O_NONBLOCK`): [`UNKNOWN`], [`WAITS`] or [`DOES_NOT_WAIT`].
@@ -229,6 +231,7 @@ impl Session {
             reader: Own::empty(),
             closes: AtomicBool::new(false),
             shuts: AtomicBool::new(false),
+            open_watched_by: AtomicU32::new(0),
             joins_files: AtomicBool::new(false),
             waits: AtomicU8::new(UNKNOWN),
             zerocopy: AtomicI32::new(0),

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::lock::{ProcessLock, Taken};
+use crate::open_records::OpenRecord;
 use crate::session::Agreement;
 
 /// Bytes of the largest record.
@@ -260,6 +261,15 @@ impl Sending {
     /// Nothing waits for room in the socket.
     pub(crate) fn is_pushed(&self) -> bool {
         self.made_from == self.made_to
+    }
+
+    /// The record that is held open because more was announced.
+    pub(crate) fn open_record(&self) -> Option<OpenRecord> {
+        let is_open = self.open > 0 && !self.is_held;
+        is_open.then_some(OpenRecord {
+            number: self.keys.sequence,
+            len: self.open,
+        })
     }
 
     /// The content that was held open is made a record: its bytes.

@@ -116,7 +116,7 @@ impl Session {
     }
 
     /// What the NIC says that it does for this direction.
-    fn sending_state(&self) -> OffloadState {
+    pub(super) fn sending_state(&self) -> OffloadState {
         let slot = offload::slot(&self.shared.slot);
         slot.map_or(OffloadState::None, |(slot, name)| {
             slot.status(Direction::Transmit, name.generation)

@@ -6,6 +6,7 @@ mod device;
 mod file;
 mod frame;
 mod hold;
+mod open;
 mod pipe;
 
 use std::os::fd::BorrowedFd;
@@ -23,7 +24,7 @@ use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::shared::Sending;
 use crate::socket::{WaitLimit, Want};
-use crate::{flusher, held, socket};
+use crate::{flusher, held, open_records, socket};
 use content::{Content, Job};
 
 /// What `send(2)` may be asked for.
@@ -37,7 +38,7 @@ const STEP: Timespec = Timespec {
 
 impl Session {
     /// Sends the pieces as one run of content of a record type, as `sendmsg(2)` does; answers how many bytes were accepted. With `MSG_MORE` the
-    /// last record is held open for what comes next, as long as that is of the same type.
+    /// last record is held open for what comes next, as long as that is of the same type and comes within 200 ms.
     ///
     /// # Errors
     /// `EAGAIN` when the socket takes nothing without waiting; `EOPNOTSUPP` for a flag that kernel TLS has not; what the socket gives.
@@ -85,7 +86,11 @@ impl Session {
             let mut sending = self.sending();
             let advanced = self.advance(fd, &mut sending, &mut job);
             let waits_for_room = !sending.is_pushed();
+            let opened = self.has_opened(fd, &sending);
             drop(sending);
+            if let Some(record) = opened {
+                open_records::watch(self, record);
+            }
             let advanced = match advanced {
                 Err(Errno::AGAIN) => match limit.wait(fd) {
                     Ok(()) => continue,

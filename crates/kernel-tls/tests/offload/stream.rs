@@ -1,6 +1,7 @@
 //! What is written comes out of the NIC, whatever the sizes and the calls, and the NIC is told what it must know.
 
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use attachment::{Direction, Errno, OffloadState};
 use kernel_tls::{Counter, RECORD_TYPE_DATA, TLS_RX, counters};
@@ -93,6 +94,26 @@ fn a_record_is_made_of_a_call_unless_more_is_to_come() {
         assert_eq!(got[4].record_type, ALERT);
         assert_eq!(content(&got[..4], RECORD_TYPE_DATA), data);
     }
+}
+
+#[test]
+fn a_record_leaves_although_what_was_announced_does_not_come() {
+    let _running = nic::running();
+    let (sender, received) = connect();
+    sender.set_keys(&keys((0x0304, 51), 1, 0));
+    let made = || counters().get(Counter::TxDeviceRecords);
+    let (before, began) = (made(), Instant::now());
+    sender.send_all(b"announced", RECORD_TYPE_DATA, libc::MSG_MORE);
+    while made() == before {
+        assert!(began.elapsed() < Duration::from_secs(5), "it stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    sender.send_all(b"later", RECORD_TYPE_DATA, 0);
+    let cookie = sender.close();
+    let got = records(cookie, &received.join().unwrap(), None);
+    let contents: Vec<&[u8]> = got.iter().map(|record| &record.content[..]).collect();
+    assert_eq!(contents, [&b"announced"[..], b"later"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Linux's documentation of kernel TLS (Documentation/networking/tls.rst), sentence by sentence.
 
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use l5p::tls::{ContentType, Writer};
 use rustix::io::Errno;
@@ -119,6 +120,37 @@ fn more_holds_a_record_open_until_it_is_full() {
     assert_eq!(a.send(&[1, 0], ALERT, 0), Ok(2));
     let (got, _) = b.receive(30_000, false, 0).expect("the rest");
     assert_eq!(got, data[16_384..]);
+}
+
+#[test]
+fn a_record_to_which_nothing_is_added_leaves_as_from_tcp() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let patience = Some(Duration::from_secs(5));
+    b.socket.set_read_timeout(patience).expect("a TCP socket");
+    for part in [b"one", b"two"] {
+        let began = Instant::now();
+        assert_eq!(a.send(part, RECORD_TYPE_DATA, libc::MSG_MORE), Ok(3));
+        assert_eq!(b.read_exactly(3), part);
+        assert!(began.elapsed() >= Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_record_that_goes_on_to_grow_is_not_sent() {
+    let (a, b) = keyed(TLS_1_2, 54).expect("loopback");
+    let (began, mut longest, mut last) = (Instant::now(), Duration::ZERO, Instant::now());
+    let mut sent = 0;
+    while began.elapsed() < Duration::from_millis(700) {
+        longest = longest.max(last.elapsed());
+        last = Instant::now();
+        assert_eq!(a.send(b"more", RECORD_TYPE_DATA, libc::MSG_MORE), Ok(4));
+        sent += 4;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let open = a.session.sending().open;
+    assert!(open == sent || longest > Duration::from_millis(150));
+    assert_eq!(a.send(b"end", RECORD_TYPE_DATA, 0), Ok(3));
+    assert_eq!(b.read_exactly(sent + 3).len(), sent + 3);
 }
 
 #[test]

@@ -1,0 +1,52 @@
+//! Records that are held open because more was announced, and their end when it does not come.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use attachment::OffloadState;
+
+use crate::open_records::OpenRecord;
+use crate::process;
+use crate::session::{LockedSending, Session};
+use crate::shared::Sending;
+
+impl Session {
+    /// The record that the call on this descriptor has left open, if that is to be [watched](crate::open_records::watch) from now on.
+    pub(super) fn has_opened(&self, fd: BorrowedFd<'_>, sending: &Sending) -> Option<OpenRecord> {
+        let record = sending.open_record()?;
+        self.is_called_by(fd);
+        let me = process::id();
+        (self.open_watched_by.swap(me, Relaxed) != me).then_some(record)
+    }
+
+    /// Sends the record that is held open, if nothing was added since it was `seen`. Gives the one that is open still.
+    pub(crate) fn send_open(self: &Arc<Self>, seen: OpenRecord) -> Option<OpenRecord> {
+        let mut sending = self.sending();
+        let is_due = sending.open_record() == Some(seen) && self.may_send(&sending);
+        // Who has closed the socket has sent it.
+        let fd = is_due.then(|| self.own_descriptor()).flatten();
+        if let Some(fd) = &fd {
+            // An error is told to the next call.
+            let _ = self
+                .seal_rest(fd.as_fd(), &mut sending, libc::MSG_NOSIGNAL)
+                .and_then(|()| self.push(fd.as_fd(), &mut sending, libc::MSG_NOSIGNAL));
+        }
+        let has_ended = sending.keys.check().is_err();
+        let open = sending.open_record().filter(|_| !has_ended);
+        if open.is_none() {
+            self.open_watched_by.store(0, Relaxed);
+        }
+        drop(sending);
+        if let Some(fd) = &fd {
+            self.send_later(fd.as_fd());
+        }
+        open
+    }
+
+    /// A NIC that is to make a record of it knows the connection. One that was restarted is told of it first.
+    fn may_send(&self, sending: &LockedSending<'_>) -> bool {
+        let known = [OffloadState::Offloaded, OffloadState::Software];
+        !sending.device.agreement.is_with_device() || known.contains(&self.sending_state())
+    }
+}
