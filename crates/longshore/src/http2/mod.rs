@@ -7,6 +7,7 @@ mod arrivals;
 mod connection;
 mod flood;
 mod frames;
+mod noted;
 mod pipe;
 mod progress;
 mod settings;
@@ -16,6 +17,7 @@ pub use arrivals::Arrivals;
 pub use connection::{AHEAD, Framing, Incoming};
 #[cfg(test)]
 pub use frames::{FrameCutter, FrameHead, Part};
+pub use noted::note;
 pub use pipe::{Blank, Data, End};
 pub use progress::ContentProgress;
 pub use wakes::Wakes;

@@ -142,7 +142,8 @@ impl Http1 {
         if let (Some(began), Some(noted), Some(outgoing)) =
             (self.began, self.http.noted(), &self.outgoing)
         {
-            began.log(now, log, client, noted, (outgoing, is_aborted));
+            let sent = (outgoing.status.0, outgoing.content_queued(), is_aborted);
+            began.log(now, log, client, noted, sent);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 
 use super::client::Client;
 use super::files::Source;
-use super::outgoing::{self, Outgoing};
+use super::outgoing;
 use super::session::Shared;
 use crate::access_log::{self, AccessLog};
 use crate::http::{self, Method, Noted, Request, Response, Status};
@@ -129,14 +129,14 @@ impl Began {
         Began { at, time }
     }
 
-    /// Logs it, with its response as far as it is queued.
+    /// Logs it, with its response as far as it is queued: status, bytes of content, and whether it was given up.
     pub(super) fn log(
         self,
         now: Instant,
         (stack, log): (&Stack, Option<&mut AccessLog>),
         client: &Client,
         noted: &Noted,
-        (outgoing, is_aborted): (&Outgoing, bool),
+        (status, bytes, is_aborted): (u16, u64, bool),
     ) {
         let (Some(log), Some(address)) = (log, client.logged) else {
             return;
@@ -147,8 +147,8 @@ impl Began {
             took: now.duration_since(self.at),
             client: address,
             noted,
-            status: outgoing.status.0,
-            bytes: outgoing.content_queued(),
+            status,
+            bytes,
             is_aborted,
             tls: info.and_then(|info| info.tls).map(access_log::Tls::from),
             via: None,

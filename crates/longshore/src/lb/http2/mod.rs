@@ -9,7 +9,9 @@
 
 mod conduit;
 mod head;
+mod queue;
 mod stream;
+mod uploaded;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,8 +26,8 @@ use super::config::Frontend;
 use super::keys::SessionKey;
 use super::leg::{Filled, Leg};
 use super::session::Shared;
-use crate::http::Status;
-use crate::http2::{Arrivals, Blank, ContentProgress, Data, End, Framing, Incoming, Wakes};
+use crate::http::{Noted, Status};
+use crate::http2::{Arrivals, Blank, ContentProgress, End, Framing, Incoming, Wakes, note};
 use crate::min_rate::Progress;
 
 pub use conduit::Conduit;
@@ -36,8 +38,6 @@ use stream::{Step, Stream};
 const TURN_BYTES: u64 = 1 << 20;
 /// What a request takes of that.
 const REQUEST: u64 = 16 * 1024;
-/// Bytes of frames that are written at a time.
-const FRONT: usize = 64 * 1024;
 /// How often streams are looked at that may stand still.
 const SWEEP: Duration = Duration::from_secs(1);
 /// Streams of a connection, with those that are over and not forgotten yet.
@@ -78,6 +78,8 @@ pub struct Http2 {
     content: ContentProgress,
     /// Streams that wait for a session.
     opened: Vec<Conduit>,
+    /// Requests that were refused and are to be logged.
+    refused: Vec<(Noted, u16)>,
     /// What waits in memory.
     held: Held,
     /// Streams that were woken, and are yet to go on with their responses.
@@ -105,6 +107,7 @@ impl Http2 {
             moved: now,
             content: ContentProgress::default(),
             opened: Vec::new(),
+            refused: Vec::new(),
             held: Held::default(),
             woken: Vec::new(),
             swept: now,
@@ -159,6 +162,11 @@ impl Http2 {
     /// Streams that have begun since, and have no session.
     pub fn take_opened(&mut self) -> Vec<Conduit> {
         std::mem::take(&mut self.opened)
+    }
+
+    /// Requests that were refused here since, for the access log, and with which status: 0 for none.
+    pub fn take_refused(&mut self) -> Vec<(Noted, u16)> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Takes no more requests, and ends when those under way are answered.
@@ -302,11 +310,13 @@ impl Http2 {
         if self.streams.len() >= STREAMS || self.held.requests() > REQUESTS {
             // The client may ask again (RFC 9113 §8.7).
             sh.counters.http2_resets += 1;
+            self.note_refused(request, 0, sh);
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         self.moved = sh.now;
         self.arrivals.answers();
         if request.method() == http::Method::CONNECT {
+            self.note_refused(request, Status::NOT_IMPLEMENTED.0, sh);
             return refuse_tunnel(respond, sh);
         }
         let id = respond.stream_id().as_u32();
@@ -316,6 +326,14 @@ impl Http2 {
         waker.wake_by_ref();
         let stream = Stream::new(request, respond, (conduit, waker));
         self.streams.insert(id, stream);
+    }
+
+    /// A request has no session that would log it.
+    fn note_refused(&mut self, request: http::Request<RecvStream>, status: u16, sh: &Shared<'_>) {
+        if sh.access_log.is_some() {
+            let (parts, _) = request.into_parts();
+            self.refused.push((note(&parts), status));
+        }
     }
 
     /// Has streams go on that were woken; their responses only if no frames wait for the socket.
@@ -379,71 +397,6 @@ impl Http2 {
             self.gone.pop_front();
             sh.counters.http2_resets += u64::from(self.streams.remove(&id).is_some());
         }
-    }
-
-    /// Queues what the socket takes; whether all that is framed is queued.
-    fn send(
-        &mut self,
-        client: &mut Leg,
-        sh: &mut Shared<'_>,
-        turn: &mut u64,
-    ) -> Result<bool, SocketError> {
-        loop {
-            let written = client.send(sh.now, sh.stack, &self.front)?;
-            self.front.drain(..written);
-            *turn = turn.saturating_sub(written as u64);
-            if self.content.is_unnoted(self.front.len())
-                && let Some(info) = sh.stack.info(client.id)
-            {
-                self.content.note(Progress::from(&info));
-            }
-            if !self.front.is_empty() || *turn == 0 {
-                return Ok(false);
-            }
-            while self.front.len() < FRONT {
-                let next = self.end.pipe().next_data(&mut self.front);
-                match next {
-                    Some(data) => self.put(data, sh)?,
-                    None => break,
-                }
-            }
-            if self.front.is_empty() {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Puts content in front, as frames.
-    fn put(&mut self, mut data: Data, sh: &mut Shared<'_>) -> Result<(), SocketError> {
-        let id = data.stream;
-        let framed = self.streams.get(&id).map_or(0, Stream::framed);
-        if data.len > framed as u64 {
-            // Better no connection than content that is made up.
-            tracing::warn!(stream = id, "content of an unknown stream was framed");
-            return Err(SocketError::NotFound);
-        }
-        loop {
-            let len = data.len.min(Data::FRAME as u64);
-            self.front.extend(data.head(len, data.len));
-            data.len -= len;
-            let is_last = data.ends_stream && data.len == 0;
-            self.arrivals.sent(len, is_last);
-            if let Some(stream) = self.streams.get_mut(&id) {
-                stream.send(&mut self.front, len as usize);
-            }
-            self.content.queued(len);
-            if data.len == 0 {
-                break;
-            }
-        }
-        self.moved = sh.now;
-        let stream = self.streams.get(&id);
-        match stream.is_some_and(|stream| stream.is_done() && !stream.conduit.is_gone()) {
-            true => self.finished(id, sh.now),
-            // There is room for more of the response.
-            false => self.wakes.wake_stream(id),
-        }
-        Ok(())
     }
 }
 

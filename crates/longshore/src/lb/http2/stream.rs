@@ -1,15 +1,15 @@
 //! One request of a client, and the response that is under way to it.
 
-use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use h2::server::SendResponse;
-use h2::{FlowControl, Reason, RecvStream, SendStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::HeaderMap;
 
 use super::conduit::{Conduit, Ended};
 use super::head::{self, Content};
+use super::uploaded::Uploaded;
 use crate::http::{Head, find_head};
 use crate::http2::Blank;
 use crate::lb::http::{Body, Framing, MAX_FIELDS, PieceKind, RequestTraits, Response};
@@ -86,11 +86,7 @@ impl Stream {
             conduit,
             waker,
             is_head: parts.method == http::Method::HEAD,
-            uploaded: Uploaded {
-                flow: body.as_mut().map(|body| body.flow_control().clone()),
-                put: bytes.len() as u64,
-                pieces: VecDeque::new(),
-            },
+            uploaded: Uploaded::new(body.as_mut(), bytes.len()),
             body,
             content,
             respond,
@@ -384,42 +380,6 @@ impl Stream {
     fn end(&mut self) {
         self.is_ended = true;
         self.conduit.finish();
-    }
-}
-
-/// Content of a request whose windows are opened again when the session has used it.
-#[derive(Debug)]
-struct Uploaded {
-    /// Nothing for a request without content.
-    flow: Option<FlowControl>,
-    /// Bytes that were put in the conduit.
-    put: u64,
-    /// How many those were behind a piece, and how much content it is.
-    pieces: VecDeque<(u64, usize)>,
-}
-
-impl Uploaded {
-    /// So much content was put in the conduit, with so much around it.
-    fn put(&mut self, content: usize, around: usize) {
-        self.put += (content + around) as u64;
-        match self.pieces.back_mut() {
-            Some((end, len)) if *len + content <= REQUEST => {
-                *end = self.put;
-                *len += content;
-            }
-            _ => self.pieces.push_back((self.put, content)),
-        }
-    }
-
-    /// So many bytes of the conduit are used.
-    fn release(&mut self, used: u64) {
-        while let Some(&(end, len)) = self.pieces.front()
-            && end <= used
-        {
-            self.pieces.pop_front();
-            // A stream that is gone needs no window.
-            let _ = self.flow.as_mut().map(|flow| flow.release_capacity(len));
-        }
     }
 }
 

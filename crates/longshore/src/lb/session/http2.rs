@@ -85,12 +85,15 @@ impl Session {
             return Step::Abort;
         };
         let turn = http2.drive(self.key, &mut self.client, sh);
-        let opened = http2.take_opened();
+        let (opened, refused) = (http2.take_opened(), http2.take_refused());
         let was_served = http2.was_served();
         // One that is due already has its turn after others.
         self.deadline = http2.due(sh.now, sh.frontend).max(sh.now + SOON);
         if !opened.is_empty() {
             self.watch_reader(sh);
+        }
+        for (noted, status) in &refused {
+            self.log_refused(noted, *status, sh);
         }
         sh.opened.extend(opened.into_iter().map(|conduit| Opened {
             frontend: self.frontend,

@@ -1,6 +1,6 @@
 //! What the access log is to tell of a session's request.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::access_log::{Entry, Tls, Via};
 use crate::http::Noted;
@@ -80,6 +80,29 @@ impl Session {
             logged.bytes = content;
         }
         self.log(false, sh);
+    }
+
+    /// A stream was refused before it had a session.
+    pub(super) fn log_refused(&self, noted: &Noted, status: u16, sh: &mut Shared<'_>) {
+        let Some(log) = &mut sh.access_log else {
+            return;
+        };
+        let info = sh.stack.info(self.client.id);
+        log.log(&Entry {
+            time: SystemTime::now(),
+            took: Duration::ZERO,
+            client: self.endpoints.source,
+            noted,
+            status,
+            bytes: 0,
+            is_aborted: status == 0,
+            tls: info.and_then(|info| info.tls).map(Tls::from),
+            via: Some(Via {
+                frontend: &sh.frontend.name,
+                pool: None,
+                backend: None,
+            }),
+        });
     }
 
     /// The request is over: logs it, unless that is done.

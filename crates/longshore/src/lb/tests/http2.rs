@@ -10,6 +10,7 @@ use sim::WorldConfig;
 use super::rig::secure::client_of;
 use super::rig::streams::Streams;
 use super::rig::{Manner, Rig, config, content};
+use crate::access_log::{AccessLog, Logging};
 use crate::lb::counters::FrontendCounters;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
@@ -177,6 +178,27 @@ fn interim_responses_and_refusals_reach_the_client() {
     assert_eq!([status(post), status(other)], [200, 400]);
     assert_eq!(client.fetches[post].content, content(5000));
     assert!([501, 0].contains(&status(tunnel)));
+}
+
+/// Also what has no session that would log it.
+#[test]
+fn a_tunnel_that_is_refused_is_in_the_access_log() {
+    let mut rig = rig(Manner::Serves);
+    let path = std::env::temp_dir().join(format!("longshore-lb-{}-log", std::process::id()));
+    let logging = Logging {
+        access_log: Some(path.clone()),
+        ..Logging::default()
+    };
+    rig.balancer.parts.access_log = AccessLog::open(&logging).unwrap();
+    // HPACK: a method and an authority.
+    let fields = b"\x02\x07CONNECT\x01\x05h:443";
+    let head = [0, 0, fields.len() as u8, 1, 5, 0, 0, 0, 1];
+    rig.client_of(client_of(b"h2"), [PREFACE, &head, fields].concat());
+    rig.run_for(Duration::from_secs(3));
+    let log = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(log.contains("\"CONNECT h:443 HTTP/2.0\" 501 0 "), "{log}");
+    assert_eq!(counters(&rig).requests_refused, 1);
 }
 
 /// A client that opens no window holds its backend no longer than one of HTTP/1.1 that reads nothing.

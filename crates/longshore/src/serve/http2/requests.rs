@@ -8,8 +8,8 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 
 use super::Http2;
-use super::stream::{Stream, note, send_head, understand};
-use crate::http2::{Blank, Incoming};
+use super::stream::{Stream, send_head, understand};
+use crate::http2::{Blank, Incoming, note};
 use crate::serve::client::Client;
 use crate::serve::outgoing::Outgoing;
 use crate::serve::respond::{Began, refuse, respond};
@@ -56,16 +56,20 @@ impl Http2 {
         client: &mut Client,
         shared: &mut Shared<'_>,
     ) {
-        if self.held > HELD || self.streams.len() >= STREAMS {
-            // The client may ask again (RFC 9113 §8.7).
-            shared.counters.http2_resets += 1;
-            return handle.send_reset(Reason::REFUSED_STREAM);
-        }
         // What it brings is dropped, and `h2` tells the client to stop that when the response is framed (RFC 9113 §8.1).
         let (parts, _) = request.into_parts();
         let logged = client
             .logged
             .map(|_| Box::new((Began::new(now), note(&parts))));
+        if self.held > HELD || self.streams.len() >= STREAMS {
+            // The client may ask again (RFC 9113 §8.7).
+            shared.counters.http2_resets += 1;
+            if let Some((began, noted)) = logged.as_deref() {
+                let log = (&*shared.stack, shared.access_log.as_deref_mut());
+                began.log(now, log, client, noted, (0, 0, true));
+            }
+            return handle.send_reset(Reason::REFUSED_STREAM);
+        }
         let answer = match understand(&parts, &self.limits) {
             Ok(request) => respond(&request, client, shared),
             Err((status, is_head)) => refuse(status, true, is_head, shared),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use h2::SendStream;
 use h2::server::SendResponse;
 use host::Stack;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::access_log::AccessLog;
 use crate::http::{Limits, Noted, Request, Response, Status, StreamHead};
@@ -74,7 +74,9 @@ impl Stream {
         is_aborted: bool,
     ) {
         if let Some((began, noted)) = self.logged.as_deref() {
-            began.log(now, log, client, noted, (&self.outgoing, is_aborted));
+            let outgoing = &self.outgoing;
+            let sent = (outgoing.status.0, outgoing.content_queued(), is_aborted);
+            began.log(now, log, client, noted, sent);
         }
     }
 
@@ -151,15 +153,6 @@ pub(super) fn understand(
         fields.map(|(name, value)| (name.as_str(), value.as_bytes())),
         limits,
     )
-}
-
-/// Notes a request for the log.
-pub(super) fn note(parts: &http::request::Parts) -> Noted {
-    let mut noted = Noted::default();
-    let words = [parts.method.as_str(), path(&parts.uri), "HTTP/2.0"];
-    let fields: &HeaderMap = &parts.headers;
-    noted.note_words(words, |name| fields.get(name).map(HeaderValue::as_bytes));
-    noted
 }
 
 /// `:path`, which `CONNECT` has not.

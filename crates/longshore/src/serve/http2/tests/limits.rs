@@ -7,6 +7,7 @@ use port::impair::Impairment;
 use super::browser::Browser;
 use super::raw::*;
 use super::rig;
+use crate::access_log::{AccessLog, Logging};
 use crate::serve::files::FileSource;
 
 const NO_ERROR: u32 = 0;
@@ -126,6 +127,13 @@ fn more_than_a_hundred_streams_are_refused() {
 #[test]
 fn pages_that_wait_for_windows_are_bounded() {
     let mut rig = rig("pages");
+    let path = rig.folder.with_extension("log");
+    let logging = Logging {
+        access_log: Some(path.clone()),
+        ..Logging::default()
+    };
+    rig.server
+        .set_access_log(AccessLog::open(&logging).unwrap().unwrap());
     for nth in 0..1500 {
         std::fs::write(rig.folder.join(format!("{nth:0>200}")), "").unwrap();
     }
@@ -140,6 +148,10 @@ fn pages_that_wait_for_windows_are_bounded() {
     assert!((1..4).contains(&answered), "{answered}");
     assert!(of(RST_STREAM).all(|it| it.error() == 7));
     assert_eq!(raw.ended, None);
+    rig.run_for(Duration::from_secs(2));
+    let log = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(log.matches("\"GET / HTTP/2.0\" 0 0 ").count(), refused);
 }
 
 #[test]
