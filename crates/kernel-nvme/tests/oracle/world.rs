@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,8 +61,40 @@ impl Examine for FakeSockets {
         let address = SocketAddr::try_from(address)?;
         let known = self.0.lock().unwrap();
         let facts = known.get(&address.port()).ok_or(Errno::NODEV)?;
-        let unread = facts.unread + rustix::io::ioctl_fionread(socket)? as u32;
+        let unread = (facts.received - read_by_library(socket)?) as u32;
         Ok(SocketFacts { unread, ..*facts })
+    }
+}
+
+/// Bytes that the library has read. What is still on its way to the library's socket, Linux would have in its queue.
+fn read_by_library(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
+    loop {
+        let received = bytes_received(socket)?;
+        let queued = rustix::io::ioctl_fionread(socket)?;
+        if bytes_received(socket)? == received {
+            return Ok(received - queued);
+        }
+    }
+}
+
+/// `tcpi_bytes_received`.
+fn bytes_received(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
+    const AT: usize = 128;
+    let mut info = [0_u64; AT / 8 + 1];
+    let mut len = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the kernel writes `len` bytes at the most.
+    let answered = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
+    match answered {
+        0 => Ok(info[AT / 8]),
+        _ => Err(Errno::NOTCONN),
     }
 }
 
@@ -295,7 +327,8 @@ impl Inside {
                 acknowledged: 1,
                 unacknowledged: connection.sent as u32,
                 received: connection.received as u64,
-                unread: (connection.received - connection.written) as u32,
+                // Asked when the socket is examined.
+                unread: 0,
                 window: WINDOW,
                 reordered: connection.has_reordered,
                 peer_has_ended: false,
