@@ -17,6 +17,10 @@ const STREAMS: u32 = 100;
 /// Bytes of a stream that `h2` frames before any of them is sent.
 pub const AHEAD: usize = 4 * Data::TURN;
 
+/// What small frames of content may cost until they are read, at 256 bytes less their content each. What is read at a time has far less of them, as
+/// has what a client sends before it hears that nothing more of its content is wanted.
+const SMALL_FRAMES: usize = 4 << 20;
+
 /// In which phase it is.
 #[derive(Debug)]
 pub enum Framing {
@@ -45,6 +49,7 @@ impl Framing {
         builder
             .max_concurrent_streams(STREAMS)
             .max_header_list_size(head as u32)
+            .data_frame_budget(SMALL_FRAMES)
             .max_send_buffer_size(AHEAD);
         if let Some([stream, all]) = windows {
             builder

@@ -33,6 +33,8 @@ struct Counts {
     requests: AtomicUsize,
     /// A backend's response went to the client whole.
     was_served: AtomicBool,
+    /// Frames wait for the socket.
+    is_blocked: AtomicBool,
 }
 
 /// What the streams of a connection hold in memory.
@@ -71,6 +73,11 @@ impl Held {
     /// Whether a backend's response went to the client whole.
     pub(super) fn was_served(&self) -> bool {
         self.0.was_served.load(Ordering::Relaxed)
+    }
+
+    /// Whether frames wait for the socket, so that no stream moves.
+    pub(super) fn block(&self, is_blocked: bool) {
+        self.0.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
 
     /// A session keeps so much of its request, and not so much as before.
@@ -185,9 +192,10 @@ impl Conduit {
                 false => Filled::Nothing,
             });
         }
-        inbox.put_bytes(&between.request);
-        between.read += between.request.len() as u64;
-        between.request.clear();
+        // Its memory too: many streams have read once and wait for long.
+        let request = std::mem::take(&mut between.request);
+        inbox.put_bytes(&request);
+        between.read += request.len() as u64;
         between.tell();
         Ok(Filled::Bytes)
     }
@@ -274,14 +282,14 @@ impl Conduit {
         (between.sent, between.response.len() + between.behind)
     }
 
+    /// Whether the client's connection has no room for what waits.
+    pub fn is_blocked(&self) -> bool {
+        self.held.0.is_blocked.load(Ordering::Relaxed)
+    }
+
     /// The session, to be told of what changed.
     pub(super) fn session(&self) -> Option<SessionKey> {
         self.between().session
-    }
-
-    /// Bytes of the request that wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.between().request.len()
     }
 
     /// Bytes of the request that the session has used, or keeps.

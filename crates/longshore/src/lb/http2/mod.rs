@@ -125,6 +125,7 @@ impl Http2 {
                 Ok(is_sent) => !is_sent,
                 Err(_) => return Turn::Broken,
             };
+            self.held.block(is_blocked);
             if turn == 0 {
                 return Turn::Ready;
             }
@@ -201,10 +202,10 @@ impl Http2 {
         self.streams.clear();
     }
 
-    /// Streams whose responses are under way.
+    /// Streams whose responses are under way: none when all is said.
     fn has_streams(&self) -> bool {
         let mut streams = self.streams.values();
-        streams.any(|stream| !stream.conduit.is_gone())
+        !self.framing.is_closed() && streams.any(|stream| !stream.conduit.is_gone())
     }
 
     /// When to look whether the client [takes too long](Self::is_late), or is [idle](Self::is_idle).
@@ -370,9 +371,10 @@ impl Http2 {
             return;
         }
         self.swept = sh.now;
+        let is_blocked = self.is_stuck();
         for (&id, stream) in &mut self.streams {
             let is_there = !stream.conduit.is_gone();
-            if is_there && stream.stands_still(sh.now, sh.frontend.idle_time) {
+            if is_there && stream.stands_still(sh.now, sh.frontend.idle_time, is_blocked) {
                 sh.counters.client_timeouts += 1;
                 sh.touched.extend(stream.conduit.session());
                 stream.gone(Some(Reason::CANCEL));

@@ -14,8 +14,8 @@ use crate::http::{Head, find_head};
 use crate::http2::Blank;
 use crate::lb::http::{Body, Framing, MAX_FIELDS, PieceKind, RequestTraits, Response};
 
-/// Bytes of a request that wait for the session, before the client may send more.
-const REQUEST: usize = 16 * 1024;
+/// Bytes of a request's content that are put together from small frames.
+const PIECE: usize = 16 * 1024;
 
 /// A stream.
 #[derive(Debug)]
@@ -104,10 +104,11 @@ impl Stream {
         }
     }
 
-    /// Whether nothing of its content has moved for so long because the client opens no window for it.
-    pub(super) fn stands_still(&mut self, now: Instant, time: Duration) -> bool {
+    /// Whether nothing of its content has moved for so long because the client opens no window for it. While
+    /// the connection `is_blocked` it has not been given the windows that there are.
+    pub(super) fn stands_still(&mut self, now: Instant, time: Duration, is_blocked: bool) -> bool {
         match self.looked {
-            Some((moved, since)) if moved == self.moved && self.is_held() => {
+            Some((moved, since)) if moved == self.moved && self.is_held() && !is_blocked => {
                 now.duration_since(since) >= time
             }
             _ => {
@@ -164,7 +165,7 @@ impl Stream {
                 Ok(Read::Malformed) | Err(_) => return self.gone(Some(Reason::INTERNAL_ERROR)),
             }
         }
-        if may_respond && self.is_cut_off() {
+        if self.is_cut_off(may_respond) {
             return self.gone(Some(Reason::INTERNAL_ERROR));
         }
         match has_more || self.is_ended != was_ended {
@@ -173,13 +174,13 @@ impl Stream {
         }
     }
 
-    /// Whether the session has ended before its response was whole.
-    fn is_cut_off(&self) -> bool {
+    /// Whether the session has ended before its response was whole, of which all was read if it `may_respond`.
+    fn is_cut_off(&self, may_respond: bool) -> bool {
         !self.is_ended
             && match self.conduit.ended() {
                 None => false,
                 Some(Ended::Aborted) => true,
-                Some(Ended::Whole) => !self.is_read(),
+                Some(Ended::Whole) => may_respond && !self.is_read(),
             }
     }
 
@@ -205,18 +206,21 @@ impl Stream {
         Step::Gone
     }
 
-    /// Gives the session more of the request's content, if it has taken what it had; whether there was something.
+    /// Gives the session what has come of the request's content, which windows bound; whether there was something.
     fn pull_request(&mut self, context: &mut Context<'_>) -> bool {
         let mut has_more = false;
         self.uploaded.release(self.conduit.used());
-        while let Some(body) = &mut self.body
-            && self.conduit.waiting() < REQUEST
-        {
+        // A small frame is no chunk of its own, and takes no memory of its own.
+        let mut piece = Vec::new();
+        while let Some(body) = &mut self.body {
             match body.poll_data(context) {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok(bytes))) => {
                     has_more = true;
-                    self.put(&bytes);
+                    if piece.len() + bytes.len() > PIECE {
+                        self.put(&std::mem::take(&mut piece));
+                    }
+                    piece.extend_from_slice(&bytes);
                 }
                 // The stream is reset, which is found out where the response is.
                 Poll::Ready(Some(Err(_))) => self.body = None,
@@ -224,6 +228,7 @@ impl Stream {
                     Poll::Pending => break,
                     Poll::Ready(fields) => {
                         has_more = true;
+                        self.put(&std::mem::take(&mut piece));
                         if self.content == Content::Chunked {
                             let fields = fields.ok().flatten();
                             self.conduit.put(&head::trailers(fields.as_ref()));
@@ -233,12 +238,15 @@ impl Stream {
                 },
             }
         }
+        self.put(&piece);
         has_more
     }
 
     fn put(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         let around = match self.content {
-            Content::Chunked if bytes.is_empty() => return,
             Content::Chunked => {
                 let size = format!("{:x}\r\n", bytes.len());
                 self.conduit.put(size.as_bytes());

@@ -73,6 +73,10 @@ impl Session {
         if sh.retires {
             http2.retire(sh.now, RETIRE_TIME);
         }
+        // A client that takes nothing for so long is gone, whether content waits for it or not. A connection that is over is found out when it is used.
+        let _ = sh
+            .stack
+            .set_user_timeout(self.client.id, Some(sh.frontend.idle_time));
         self.http2 = Some(http2);
         self.stage = Stage::Http2;
         self.logged = None;

@@ -3,6 +3,7 @@
 use host::LegProgress;
 
 use super::{Session, Shared, Stage, Step};
+use crate::lb::http2::Conduit;
 use crate::min_rate::Progress;
 
 impl Session {
@@ -18,7 +19,10 @@ impl Session {
             Stage::Tunnel => self.splicing.is_response,
             _ => self.exchange.has_response,
         };
-        let (taken, waiting) = match &self.client.conduit {
+        let conduit = self.client.conduit.as_ref();
+        // TCP gives up a client that takes nothing at all, and `min-rate` judges the others: this stream has its turn yet.
+        let is_behind = conduit.is_some_and(Conduit::is_blocked);
+        let (taken, waiting) = match conduit {
             // What other streams of its connection take is not this one's.
             Some(conduit) => conduit.progress(),
             None => {
@@ -28,7 +32,7 @@ impl Session {
             }
         };
         let before = std::mem::replace(&mut self.taken, taken);
-        is_response && waiting > 0 && taken > before
+        is_response && waiting > 0 && (taken > before || is_behind)
     }
 
     /// Looks how much the client takes, as long as it holds a backend. A step, if that is too little.

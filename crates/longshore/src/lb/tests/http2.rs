@@ -230,6 +230,62 @@ fn a_response_that_waits_for_a_window_alone_is_dropped_after_idle_time() {
     assert_eq!(counters(&rig).http2_resets, 1);
 }
 
+/// A client that takes nothing at all is gone after that time, and all that waits for it.
+#[test]
+fn a_connection_whose_client_takes_nothing_ends_after_idle_time() {
+    let config = secure("idle-time = \"10s\"", "", &[8081]);
+    let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
+    let mut client = Streams::new(&mut rig, 16 << 20);
+    client.run(&mut rig, Duration::from_millis(100));
+    // A byte of it a second opens no window of TCP.
+    rig.clients[client.client].pace = Some(1);
+    client.get("/n/9000000");
+    client.run(&mut rig, Duration::from_secs(8));
+    assert_eq!(counters(&rig).connections_open, 1);
+    client.run(&mut rig, Duration::from_secs(7));
+    assert_eq!(counters(&rig).connections_open, 0);
+    assert_eq!((active(&rig), counters(&rig).slow_readers), (0, 0));
+}
+
+/// While a slow client takes what others of its streams have sent, none stands still.
+#[test]
+fn streams_that_wait_for_their_turn_are_not_cut_off() {
+    let config = secure("idle-time = \"10s\"", "", &[8081]);
+    let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
+    let mut client = Streams::new(&mut rig, 16 << 20);
+    client.run(&mut rig, Duration::from_millis(100));
+    rig.clients[client.client].pace = Some(10_000);
+    let gets: Vec<usize> = (0..16).map(|_| client.get("/n/300000")).collect();
+    client.run(&mut rig, Duration::from_secs(80));
+    assert_eq!(counters(&rig).client_timeouts, 0);
+    rig.clients[client.client].pace = None;
+    client.finish(&mut rig);
+    assert!(
+        gets.iter()
+            .all(|&get| client.fetches[get].content == content(300_000))
+    );
+}
+
+/// An upload of messages of 21 bytes, each a frame, waits for a backend that is full.
+#[test]
+fn an_upload_in_small_frames_is_no_flood() {
+    let backend = "{ address = \"10.0.0.2:8081\", max-connections = 1 }";
+    let pool = format!("backends = [{backend}]\nqueue-time = \"50s\"");
+    let mut rig = Rig::new(&secure("", &pool, &[]), &[(8081, Manner::Silent)]);
+    let head = |method: u8, flags: u8, stream: u8| {
+        let head = [0, 0, 6, 1, flags, 0, 0, 0, stream];
+        [&head[..], &[method, 0x87, 0x84, 1, 1, b'h']].concat()
+    };
+    let frame = b"\x00\x00\x15\x00\x00\x00\x00\x00\x03a message of 21 bytes";
+    let frames = frame.repeat(3000);
+    let bytes = [PREFACE, &head(0x82, 5, 1), &head(0x83, 4, 3), &frames].concat();
+    rig.client_of(client_of(b"h2"), bytes);
+    rig.run_for(Duration::from_secs(3));
+    let counters = counters(&rig);
+    assert_eq!((counters.http2_floods, counters.connections_open), (0, 1));
+    assert_eq!((active(&rig), counters.requests), (1, 2));
+}
+
 /// It is heard all the same: what it has begun has its time, and the others of its thread go on.
 #[test]
 fn a_client_that_reads_nothing_in_the_middle_of_a_frame_holds_up_no_other() {
