@@ -123,16 +123,15 @@ impl Checker {
         }
     }
 
-    /// Begins no more of them, and ends those under way without a result.
-    pub fn pause(&mut self, ground: &mut Ground<'_>) {
-        self.forget(|_| true, ground);
+    /// Begins no more of them. Those under way come to their end.
+    pub fn pause(&mut self, pools: &[Pool]) {
         self.is_paused = true;
-        self.due = None;
+        self.plan(pools);
     }
 
     /// Begins the checks that are due, and gives up those that take too long.
     pub fn handle_timeout(&mut self, ground: &mut Ground<'_>) {
-        if self.checks == Checks::OfAnother || self.is_paused {
+        if self.checks == Checks::OfAnother {
             return;
         }
         let now = ground.now;
@@ -150,6 +149,13 @@ impl Checker {
                 at += 1;
             }
         }
+        if !self.is_paused {
+            self.begin_due(ground);
+        }
+        self.plan(ground.pools);
+    }
+
+    fn begin_due(&mut self, ground: &mut Ground<'_>) {
         for pool in 0..ground.pools.len() {
             for index in 0..ground.pools[pool].servers.len() {
                 let key = ServerKey {
@@ -157,12 +163,11 @@ impl Checker {
                     server: index,
                 };
                 let due = server(ground.pools, key).check_due();
-                if due.is_some_and(|due| due <= now) {
+                if due.is_some_and(|due| due <= ground.now) {
                     self.begin(key, ground);
                 }
             }
         }
-        self.plan(ground.pools);
     }
 
     /// A check's socket has something to tell.
@@ -276,7 +281,9 @@ impl Checker {
 
     fn plan(&mut self, pools: &[Pool]) {
         let servers = pools.iter().flat_map(|pool| &pool.servers);
-        let begins = servers.filter_map(Server::check_due);
+        let begins = servers
+            .filter_map(Server::check_due)
+            .filter(|_| !self.is_paused);
         let ends = self.running.iter().map(|check| check.deadline);
         self.due = begins.chain(ends).min();
     }

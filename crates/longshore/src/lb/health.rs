@@ -56,10 +56,10 @@ impl Health {
         *self = health;
     }
 
-    /// Takes what another process has found out, if it is looked for here.
-    pub fn inherit(&mut self, is_up: bool) {
+    /// Another process has found it down: so it is, if it is looked for here.
+    pub fn inherit_down(&mut self) {
         if self.config.probe.is_some() {
-            self.is_up = is_up;
+            self.is_up = false;
             self.streak = 0;
         }
     }

@@ -28,6 +28,8 @@ pub struct Pool {
     pub counters: PoolCounters,
     /// So few servers are up that requests go to all of them.
     pub is_panicking: bool,
+    /// No check will bring a server up again.
+    is_unchecked: bool,
     /// The settings name it no more.
     pub is_removed: bool,
     /// Another load balancer on the same servers says in the log what happens to them.
@@ -68,6 +70,7 @@ impl Pool {
             chooser: Chooser::new(config.balance, config.backends.len()),
             queue: Queue::default(),
             is_panicking: false,
+            is_unchecked: false,
             is_removed: false,
             is_quiet,
             config,
@@ -194,13 +197,21 @@ impl Pool {
         woken: &mut VecDeque<SessionKey>,
     ) {
         let server = &mut self.servers[server];
-        server.health.inherit(is_up);
+        if !is_up {
+            server.health.inherit_down();
+        }
         server.is_draining = drains;
         if !server.health.is_up() {
             let (name, address) = (&self.config.name, server.config.address);
             let news = format_args!("backend {name} {address} is down, as the process before knew");
             log(self.is_quiet, news);
         }
+        self.reassess(woken);
+    }
+
+    /// Checks have ended, or begin again. Without, a server that is down stays so: if all are, requests go to all of them.
+    pub fn leave_unchecked(&mut self, is_unchecked: bool, woken: &mut VecDeque<SessionKey>) {
+        self.is_unchecked = is_unchecked;
         self.reassess(woken);
     }
 
@@ -211,7 +222,8 @@ impl Pool {
         let (all, up) = in_use.fold((0, 0), |(all, up), server| {
             (all + 1, up + u32::from(server.health.is_up()))
         });
-        let panics = up * 100 < self.config.panic_threshold * all;
+        let panics =
+            up * 100 < self.config.panic_threshold * all || up == 0 && all > 0 && self.is_unchecked;
         if panics != self.is_panicking {
             self.is_panicking = panics;
             self.counters.panics += u64::from(panics);

@@ -183,12 +183,11 @@ impl Giving {
         // Only now does no worker give another one anything that is new.
         let flows = all.try_with_each(|_, attached| {
             settle(attached)?;
-            Ok(attached
+            let of_nic = attached
                 .runtime
-                .stack()
-                .flows()
-                .map(ends)
-                .collect::<Vec<_>>())
+                .with_device(|device| device.nic.closing_flows())?;
+            let of_host = attached.runtime.stack().flows();
+            Ok(of_host.chain(of_nic).map(ends).collect::<Vec<_>>())
         })?;
         for (worker, of_it) in flows.iter().enumerate() {
             for some in of_it.chunks(AT_ONCE) {
@@ -210,49 +209,52 @@ impl Giving {
         were_reset: bool,
     ) -> Result<()> {
         if due.is_some() && !were_reset {
-            all.with_each(move |shard, attached| shard.abort_all(now, attached))?;
             self.phase = Phase::Draining {
                 limit: Some(now + RESETS),
                 were_reset: true,
                 look: now,
             };
+            all.tell_each(move |shard, attached| shard.abort_all(now, attached));
             return Ok(());
         }
         let sockets = Arc::clone(&self.sockets);
         let of_each = Arc::clone(&sockets);
-        let over = all.try_with_each(move |_, attached| is_over(now, attached, &of_each))?;
-        if over.contains(&false) && due.is_none() {
+        let over = all.try_with_each(move |_, attached| is_over(now, attached, &of_each));
+        let goes_on = over.as_ref().map_or(true, |over| over.contains(&false));
+        if goes_on && due.is_none() {
             // Those that have none go on to hear: of connections in TIME-WAIT.
-            if over.contains(&true) {
-                all.try_with_each(move |_, attached| share_passed(attached, &sockets))?;
+            if over.as_ref().map_or(true, |over| over.contains(&true)) {
+                all.tell_each(move |_, attached| hear_passed(attached, &sockets));
             }
-            return Ok(());
+            return over.map(|_| ());
         }
+        // It is time, whether all threads answer or not: those of one that hangs are lost.
+        self.phase = Phase::Over {
+            until: now + PATIENCE,
+        };
         let resting = all.with_each(move |_, attached| {
             let stack = attached.runtime.stack();
             let resting = stack.resting(now);
             resting
                 .map(|(flow, entry)| Resting::new(flow, entry))
                 .collect::<Vec<_>>()
-        })?;
+        });
         // Without it, connections in TIME-WAIT are lost, and no others.
-        if let Err(error) = self.say_over(&resting) {
+        let told = resting.and_then(|resting| self.say_resting(&resting));
+        if let Err(error) = told {
             tracing::warn!("connections in TIME-WAIT are lost: {error:#}");
         }
-        self.phase = Phase::Over {
-            until: now + PATIENCE,
-        };
-        Ok(())
+        self.line.say(&Word::Over, &[])
     }
 
-    fn say_over(&mut self, resting: &[Vec<Resting>]) -> Result<()> {
+    fn say_resting(&mut self, resting: &[Vec<Resting>]) -> Result<()> {
         for (worker, of_it) in resting.iter().enumerate() {
             for some in of_it.chunks(AT_ONCE) {
                 let flows = some.to_vec();
                 self.line.say(&Word::Resting { worker, flows }, &[])?;
             }
         }
-        self.line.say(&Word::Over, &[])
+        Ok(())
     }
 
     /// When to poll again if nothing comes.
@@ -294,8 +296,8 @@ fn take_back<S: Drains>(now: Instant, all: &mut All<'_, S>) -> Outcome {
     Outcome::Back
 }
 
-/// The queue is this process's, whose it was, and so are all ports.
-fn have_whole(attached: &mut Attached) {
+/// The queue is this process's alone, and so are all ports.
+pub(super) fn have_whole(attached: &mut Attached) {
     attached.runtime.stack().set_outgoing_ports(None);
     if let Err(error) = share(attached, Share::Whole) {
         tracing::error!("a queue is not read: {error:#}");
@@ -342,19 +344,30 @@ fn share_passed(attached: &mut Attached, sockets: &[OwnedFd]) -> Result<()> {
     share(attached, Share::Passed(socket.try_clone()?))
 }
 
+/// The same, for a thread that does so later than it was asked.
+fn hear_passed(attached: &mut Attached, sockets: &[OwnedFd]) {
+    if let Err(error) = share_passed(attached, sockets) {
+        tracing::error!("what is passed on is not read: {error:#}");
+    }
+}
+
 /// Whether no connection is left but those in TIME-WAIT that the host answers for. If so, nothing is heard any more: no new one begins.
 fn is_over(now: Instant, attached: &mut Attached, sockets: &[OwnedFd]) -> Result<bool> {
     if attached.runtime.stack().socket_count() > 0 || !has_idle_nic(attached)? {
         return Ok(false);
     }
     share(attached, Share::Nothing)?;
-    settle(attached)?;
-    attached.runtime.poll(now)?;
-    let is_over = attached.runtime.stack().socket_count() == 0 && has_idle_nic(attached)?;
-    if !is_over {
+    let is_over = is_over_unheard(now, attached);
+    if !matches!(is_over, Ok(true)) {
         share_passed(attached, sockets)?;
     }
-    Ok(is_over)
+    is_over
+}
+
+fn is_over_unheard(now: Instant, attached: &mut Attached) -> Result<bool> {
+    settle(attached)?;
+    attached.runtime.poll(now)?;
+    Ok(attached.runtime.stack().socket_count() == 0 && has_idle_nic(attached)?)
 }
 
 /// Whether the NIC has no connection, in teardown or TIME-WAIT.

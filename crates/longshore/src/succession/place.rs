@@ -76,7 +76,7 @@ impl Succession {
     /// # Errors
     /// A thread of this process has ended, or does not answer.
     pub fn poll<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Result<Place> {
-        self.poll_predecessor(now, all)?;
+        self.poll_predecessor(now, all);
         let Some(successor) = &mut self.successor else {
             return Ok(Place::Ours);
         };
@@ -108,13 +108,13 @@ impl Succession {
         Ok(Place::Ours)
     }
 
-    fn poll_predecessor<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Result<()> {
+    fn poll_predecessor<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) {
         let Some(predecessor) = &mut self.predecessor else {
-            return Ok(());
+            return;
         };
         let number = predecessor.pid().as_raw_nonzero();
-        match predecessor.poll(now, all)? {
-            None => return Ok(()),
+        match predecessor.poll(now, all) {
+            None => return,
             Some(Left::InOrder) => {
                 announce(format_args!("process {number} has ended its connections"));
             }
@@ -123,7 +123,6 @@ impl Succession {
             }
         }
         self.predecessor = None;
-        Ok(())
     }
 
     /// Whether a process that had the place before has connections left.

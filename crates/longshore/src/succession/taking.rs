@@ -16,7 +16,7 @@ use rustix::process::{Pid, geteuid};
 use wire::FlowKey;
 use wire::packet::Steering;
 
-use super::giving::share;
+use super::giving::{have_whole, share};
 use super::line::Line;
 use super::words::{Resting, Word};
 use super::{All, Claim, Drains, Estate, PATIENCE};
@@ -150,7 +150,7 @@ impl Taking {
     fn hear_what_is_given(&mut self) -> Result<(Vec<Vec<FlowKey>>, Ports, serde_json::Value)> {
         let mut flows = vec![Vec::new(); self.ways.len()];
         loop {
-            match self.line.hear(PATIENCE)? {
+            match self.line.hear(HAND_OVER)? {
                 Word::Flows { worker, ends } => {
                     let of_it = flows.get_mut(worker);
                     let of_it = of_it.context("connections of other workers came")?;
@@ -163,6 +163,9 @@ impl Taking {
         }
     }
 }
+
+/// How long the other process may take to leave its queues: each of its threads may be late, twice.
+const HAND_OVER: Duration = PATIENCE.saturating_mul(3);
 
 /// A way by which frames go to a worker of the predecessor: our end and its end.
 fn way() -> Result<(OwnedFd, OwnedFd)> {
@@ -186,33 +189,29 @@ impl Predecessor {
         self.pid
     }
 
-    /// Hears whether its connections are over, and has the queues for this process alone if so, or if it has ended. Whether it is one of both.
-    ///
-    /// # Errors
-    /// A thread of this process has ended, or does not answer.
-    pub fn poll<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Result<Option<Left>> {
-        let Some(line) = &mut self.line else {
-            return Ok(None);
-        };
+    /// Hears whether its connections are over, and has the queues for this process alone if so, or if it has ended. Which of both it is, if any.
+    pub fn poll<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Option<Left> {
+        let line = self.line.as_mut()?;
         let left = loop {
             match line.try_hear() {
                 Ok(Some(Word::Resting { worker, flows })) => {
                     let flows = Arc::new(flows);
                     all.tell_each(move |_, attached| rest(now, attached, worker, &flows));
                 }
-                Ok(None) => return Ok(None),
+                Ok(None) => return None,
                 Ok(Some(Word::Over)) => break Left::InOrder,
                 Ok(Some(_)) | Err(_) => break Left::Early,
             }
         };
-        all.try_with_each(|_, attached| {
+        // A thread that is late has its queue for itself as soon as it can.
+        all.tell_each(|_, attached| {
             attached.runtime.stack().set_foreign(None);
-            share(attached, Share::Whole)
-        })?;
+            have_whole(attached);
+        });
         // It goes on only if it does not hear this.
         let _ = line.say(&Word::Taken, &[]);
         self.line = None;
-        Ok(Some(left))
+        Some(left)
     }
 
     /// Tells it that the service is to end as a whole.

@@ -98,6 +98,12 @@ impl Closing {
         entry.is_some_and(|entry| entry.is_of(function.0, flow))
     }
 
+    /// The flows of all that there are, from us to the peer.
+    pub(super) fn flows(&self) -> Vec<FlowKey> {
+        let table = self.store.as_ref().map(|store| &store.table);
+        table.map_or_else(Vec::new, |table| table.flows().collect())
+    }
+
     /// Takes a segment of the connection at `at`. [`Handled::Pass`] when it is nothing of the connection's, which is
     /// over then, as with a SYN that ends TIME-WAIT.
     pub(super) fn handle_segment(

@@ -336,6 +336,11 @@ impl Accel {
         self.closing.unfinished(of)
     }
 
+    /// See [`Nic::closing_flows`](crate::Nic::closing_flows).
+    pub(crate) fn closing_flows(&self) -> Vec<FlowKey> {
+        self.closing.flows()
+    }
+
     /// Says what a function has in use of the NIC's memory.
     pub(crate) fn measure(&self, function: FunctionId, counters: &mut Counters) {
         let (closing, packet_memory) = self.closing.used(function);

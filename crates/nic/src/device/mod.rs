@@ -4,6 +4,7 @@ mod output;
 
 use std::time::{Duration, Instant};
 
+use wire::FlowKey;
 use wire::ethernet::{self, MacAddr};
 
 use crate::config::NicConfig;
@@ -296,6 +297,11 @@ impl Nic {
     /// The same, of one function's host.
     pub fn unfinished_teardowns_of(&self, id: FunctionId) -> usize {
         self.offloads.accel.unfinished_teardowns(Some(id))
+    }
+
+    /// The flows of connections that it finishes for its hosts, in TIME-WAIT too: from the host to the peer.
+    pub fn closing_flows(&self) -> Vec<FlowKey> {
+        self.offloads.accel.closing_flows()
     }
 
     /// Counters of all functions together.

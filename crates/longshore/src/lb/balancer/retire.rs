@@ -7,7 +7,6 @@ use host::Stack;
 use serde::{Deserialize, Serialize};
 
 use super::Balancer;
-use crate::lb::checker::Ground;
 use crate::lb::session::Fate;
 
 /// What is known of a backend.
@@ -22,13 +21,17 @@ pub struct BackendState {
 
 impl Balancer {
     /// Lets go of clients, each as soon as it can be told, with its next response; or serves them on. Those that have been told stay told.
-    /// Requests go on to backends, which are not checked meanwhile.
+    /// Requests go on to backends, of which no new check begins meanwhile.
     pub fn retire(&mut self, now: Instant, stack: &mut Stack, retires: bool) {
-        self.parts.retires = retires;
+        let parts = &mut self.parts;
+        parts.retires = retires;
+        for pool in &mut parts.pools {
+            pool.leave_unchecked(retires, &mut parts.woken);
+        }
         if !retires {
             return self.checker.begin_all(now);
         }
-        self.pause_checks(now, stack);
+        self.checker.pause(&parts.pools);
         for index in 0..self.parts.frontends.len() {
             for listener in self.parts.frontends[index].listeners.clone() {
                 self.accept(now, stack, index, listener);
@@ -38,18 +41,6 @@ impl Balancer {
             self.with(now, stack, key, |session, sh| session.handle_retire(sh));
         }
         self.finish_retiring(now, stack);
-    }
-
-    fn pause_checks(&mut self, now: Instant, stack: &mut Stack) {
-        let parts = &mut self.parts;
-        self.checker.pause(&mut Ground {
-            now,
-            stack,
-            pools: &mut parts.pools,
-            roles: &mut parts.roles,
-            offload: parts.offload,
-            woken: &mut parts.woken,
-        });
     }
 
     /// Closes idle connections to backends once no client is left that could use them.
@@ -73,7 +64,7 @@ impl Balancer {
         self.finish_retiring(now, stack);
     }
 
-    /// What is known of the backends that the settings name.
+    /// What is known of the backends that the settings name: of those that are down or drain, the others are as new ones.
     pub fn backends(&self) -> Vec<BackendState> {
         let pools = self.parts.pools.iter().filter(|pool| !pool.has_left());
         let servers = pools.flat_map(|pool| pool.servers.iter().map(move |it| (pool, it)));
@@ -84,7 +75,7 @@ impl Balancer {
             is_up: server.health.is_up(),
             drains: server.is_draining,
         });
-        states.collect()
+        states.filter(|it| !it.is_up || it.drains).collect()
     }
 
     /// Goes on with what another process knows of backends, as far as these settings name them too.

@@ -135,6 +135,36 @@ fn it_makes_no_checks_and_goes_on_with_them_when_it_has_its_place_back() {
 }
 
 #[test]
+fn a_check_under_way_comes_to_its_end() {
+    let health = "health = { path = \"/n/1\", interval = \"100ms\" }";
+    let mut rig = Rig::new(&config("", health, &[8081]), &[(8081, Manner::Serves)]);
+    let checks = |rig: &Rig| rig.balancer.pools()[0].servers[0].counters.checks;
+    rig.run(|rig| checks(rig) > 0);
+    assert!(rig.world.stack(0).socket_count() > 0);
+    retire(&mut rig, true);
+    assert!(rig.world.stack(0).socket_count() > 0, "it is not reset");
+    rig.run_for(Duration::from_secs(5));
+    assert_eq!(checks(&rig), 1);
+    assert_eq!(rig.world.stack(0).socket_count(), 0);
+}
+
+/// Its last check has failed, and none follows that could find it better.
+#[test]
+fn the_only_backend_is_asked_though_it_was_down() {
+    let health =
+        "panic-threshold = 0\nhealth = { path = \"/n/1\", interval = \"100ms\", fall = 1 }";
+    let servers = [(8081, Manner::FailsChecks)];
+    let mut rig = Rig::new(&config("", health, &[8081]), &servers);
+    rig.run_for(Duration::from_secs(1));
+    let refused = rig.client(80, GET);
+    assert_eq!(rig.answers(refused, 1)[0].status, 503);
+    retire(&mut rig, true);
+    let client = rig.client(80, GET);
+    rig.run_for(Duration::from_millis(10));
+    assert_eq!(rig.answers(client, 1)[0].status, 200);
+}
+
+#[test]
 fn what_is_left_is_reset_at_the_end_of_its_time() {
     let mut rig = Rig::new(&config("", "", &[8081]), &[(8081, Manner::Silent)]);
     let client = rig.client(80, GET);
@@ -174,6 +204,15 @@ fn backends_are_known_to_the_one_that_follows() {
         .map(|it| it.is_usable(false))
         .collect();
     assert_eq!(usable, [false, false, true]);
+
+    // That a backend was not known to be down proves nothing: its first failed check counts, as after any start.
+    let dead = [(8081, Manner::Serves), (8082, Manner::FailsChecks)];
+    let three = health.replace("fall = 1", "fall = 3");
+    let mut new = Rig::new(&config("", &three, &[8081, 8082]), &dead);
+    new.balancer.inherit(&[]);
+    new.run_for(Duration::from_millis(150));
+    let is_up = |at: usize| new.balancer.pools()[0].servers[at].health.is_up();
+    assert_eq!((is_up(0), is_up(1)), (true, false));
 
     // A pool whose backends are not checked takes none for down.
     let mut unchecked = Rig::new(&config("", "", &backends), &servers);

@@ -3,6 +3,8 @@
 #[cfg(test)]
 use tcp::State;
 
+use wire::FlowKey;
+
 use super::entry::{Entry, Links, NONE};
 use crate::prefetch::prefetch;
 
@@ -66,6 +68,14 @@ impl Table {
     /// Entries in TIME-WAIT.
     pub(super) fn resting(&self) -> u32 {
         self.rests
+    }
+
+    /// The flows of all entries, from us to the peer.
+    pub(super) fn flows(&self) -> impl Iterator<Item = FlowKey> + '_ {
+        self.entries.iter().filter_map(|slot| match slot {
+            Slot::Used(entry) => Some(entry.flow),
+            Slot::Free(_) => None,
+        })
     }
 
     /// The places of a function's entries.

@@ -47,6 +47,7 @@ fn a_connection_is_unfinished_until_its_end_is_acknowledged() {
     rig.close(&one, &bytes(64)).expect("room");
     rig.close(&other, &[]).expect("room");
     assert_eq!(unfinished(&rig), 2);
+    assert_eq!(rig.accel.closing_flows(), [one.flow, other.flow]);
     assert_eq!(rig.sent().len(), 2);
     peer.acknowledge(&mut rig, UNA + 65);
     assert_eq!(unfinished(&rig), 1, "the other's");
