@@ -46,12 +46,12 @@ pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
     if known.any(|unsent| Arc::ptr_eq(&unsent.session, session)) {
         return;
     }
-    let Ok(fd) = rustix::io::fcntl_dupfd_cloexec(fd, 0) else {
+    let Ok(fd) = Internal::of(fd) else {
         return;
     };
     waiting.sockets.push(Arc::new(Unsent {
         session: Arc::clone(session),
-        fd: Internal::new(fd),
+        fd,
     }));
     wake_up(waiting);
 }
@@ -62,10 +62,10 @@ pub(crate) fn wake_senders(cookie: u64, fd: BorrowedFd<'_>, after: Duration) {
     if waiting.retries.iter().any(|(known, ..)| *known == cookie) {
         return;
     }
-    let Ok(fd) = rustix::io::fcntl_dupfd_cloexec(fd, 0) else {
+    let Ok(fd) = Internal::of(fd) else {
         return;
     };
-    let retry = (cookie, Internal::new(fd), Instant::now() + after);
+    let retry = (cookie, fd, Instant::now() + after);
     waiting.retries.push(retry);
     wake_up(waiting);
 }

@@ -3,6 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+use rustix::io::Errno;
+
 /// Descriptors up to here are known by their numbers.
 const MOST: usize = 1 << 16;
 /// They are numbered from here on, as far as the process may have as many: out of the way of programs that choose numbers.
@@ -17,8 +19,20 @@ pub(crate) struct Internal(OwnedFd);
 impl Internal {
     /// Takes a descriptor out of the program's sight.
     pub(crate) fn new(fd: OwnedFd) -> Internal {
-        let moved = rustix::io::fcntl_dupfd_cloexec(&fd, FIRST);
-        let fd = moved.unwrap_or(fd);
+        Internal::of(fd.as_fd()).unwrap_or_else(|_| Internal::marked(fd))
+    }
+
+    /// A copy of a descriptor, out of the program's sight from the beginning.
+    ///
+    /// # Errors
+    /// It is none, or the process may have no more.
+    pub(crate) fn of(fd: BorrowedFd<'_>) -> Result<Internal, Errno> {
+        let copy = rustix::io::fcntl_dupfd_cloexec(fd, FIRST);
+        copy.or_else(|_| rustix::io::fcntl_dupfd_cloexec(fd, 0))
+            .map(Internal::marked)
+    }
+
+    fn marked(fd: OwnedFd) -> Internal {
         mark(fd.as_fd());
         Internal(fd)
     }

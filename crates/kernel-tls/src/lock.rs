@@ -66,6 +66,11 @@ impl ProcessLock {
         }
     }
 
+    /// Takes the lock if it is free.
+    pub(crate) fn try_lock(&self) -> bool {
+        self.try_take(crate::process::id())
+    }
+
     /// Gives the lock back.
     pub(crate) fn unlock(&self) {
         self.holder.store(FREE, SeqCst);

@@ -60,11 +60,12 @@ fn lock() -> ForkGuard<'static, Open> {
 /// Has the session's record sent if nothing is added to it in time. For a session that is not watched yet.
 pub(crate) fn watch(session: &Arc<Session>, record: OpenRecord) {
     let mut open = lock();
-    // The thread wakes for the first one.
-    let is_first = open.watched.is_empty();
+    // The thread wakes for the first one. One that could not begin before may now.
+    let now = Instant::now();
+    let wakes = open.watched.front().is_none_or(|front| front.until < now);
     put(&mut open, Arc::downgrade(session), record);
     drop(open);
-    if is_first {
+    if wakes {
         flusher::wake();
     }
 }

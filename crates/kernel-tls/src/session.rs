@@ -470,6 +470,13 @@ impl Session {
         lock(&self.shared.sending, &self.writer)
     }
 
+    /// The same, unless a call holds it: that may wait for the NIC.
+    fn try_sending(&self) -> Option<LockedSending<'_>> {
+        let guard = self.shared.sending.try_lock()?;
+        let own = &self.writer;
+        Some(Locked { guard, own })
+    }
+
     fn receiving(&self) -> LockedReceiving<'_> {
         lock(&self.shared.receiving, &self.reader)
     }

@@ -469,6 +469,14 @@ impl<T> Guarded<T> {
             guarded: self,
         }
     }
+
+    /// `None` if another has it.
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+        self.lock.try_lock().then(|| Guard {
+            taken: Taken::Orderly,
+            guarded: self,
+        })
+    }
 }
 
 impl<T> Deref for Guard<'_, T> {

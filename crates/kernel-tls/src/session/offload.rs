@@ -12,6 +12,7 @@ use wire::SeqNum;
 use super::{LockedSending, Session};
 use crate::counters::{Counter, counters};
 use crate::flusher;
+use crate::internal::Internal;
 use crate::offload::{self, Failure, KeyedFrom, NicConnection, SlotName};
 use crate::shared::{Boundary, Sending};
 use crate::socket;
@@ -360,14 +361,14 @@ impl Session {
     }
 
     /// A descriptor of the socket, if the one that it was last called by is still that.
-    pub(super) fn own_descriptor(&self) -> Option<rustix::fd::OwnedFd> {
+    pub(super) fn own_descriptor(&self) -> Option<Internal> {
         let fd = self.fd.load(Relaxed);
         if fd < 0 {
             return None;
         }
         // SAFETY: asked whether it is one, and a copy is looked at before it is used.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        let own = rustix::io::fcntl_dupfd_cloexec(fd, 0).ok()?;
+        let own = Internal::of(fd).ok()?;
         (socket::cookie(own.as_fd()) == Some(self.cookie)).then_some(own)
     }
 

@@ -20,9 +20,12 @@ impl Session {
         (self.open_watched_by.swap(me, Relaxed) != me).then_some(record)
     }
 
-    /// Sends the record that is held open, if nothing was added since it was `seen`. Gives the one that is open still.
+    /// Sends the record that is held open, if nothing was added since it was `seen`. Gives the one that is open still. Does not wait: where a call
+    /// is sending, it is looked at later.
     pub(crate) fn send_open(self: &Arc<Self>, seen: OpenRecord) -> Option<OpenRecord> {
-        let mut sending = self.sending();
+        let Some(mut sending) = self.try_sending() else {
+            return Some(seen);
+        };
         let is_due = sending.open_record() == Some(seen) && self.may_send(&sending);
         // Who has closed the socket has sent it.
         let fd = is_due.then(|| self.own_descriptor()).flatten();

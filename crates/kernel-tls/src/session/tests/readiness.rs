@@ -1,6 +1,6 @@
 //! The kernel's own answer whether a socket is ready is the truth.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -108,6 +108,34 @@ fn those_who_hear_of_changes_only_are_woken() {
     flusher::wake_senders(a.session.cookie, a.socket.as_fd(), NOT);
     assert!(hears(SOON));
     assert!(!hears(NOT), "once");
+}
+
+/// One that waits for its NIC with its direction locked holds up no other's.
+#[test]
+fn a_session_that_is_busy_holds_up_no_record_of_another() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let (c, d) = keyed(TLS_1_3, 51).expect("loopback");
+    for end in [&a, &c] {
+        assert_eq!(end.send(b"more", RECORD_TYPE_DATA, libc::MSG_MORE), Ok(4));
+    }
+    let busy = a.session.sending();
+    assert!(is_readable(&d, SOON));
+    assert_eq!(d.read_exactly(4), b"more");
+    assert!(!is_readable(&b, NOT));
+    drop(busy);
+    assert!(is_readable(&b, SOON));
+    assert_eq!(b.read_exactly(4), b"more");
+}
+
+#[test]
+fn the_library_looks_at_no_socket_by_a_descriptor_that_the_program_can_see() {
+    let (a, _b) = keyed(TLS_1_3, 51).expect("loopback");
+    a.write(b"from this descriptor");
+    let own = a.session.own_descriptor().expect("it is open");
+    let number = own.as_fd().as_raw_fd();
+    assert!(crate::internal::is_internal(number), "{number}");
+    drop(own);
+    assert!(!crate::internal::is_internal(number));
 }
 
 #[test]
