@@ -103,6 +103,10 @@ static int longshore_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	error = longshore_rss_init(nic);
 	if (error)
 		goto free_queues;
+	/* Statistics are asked for by queue as soon as there is a netdev, up or not. */
+	error = netif_set_real_num_queues(netdev, nic->queue_count, nic->queue_count);
+	if (error)
+		goto free_queues;
 	longshore_init_netdev(nic);
 	longshore_tls_init(nic);
 	netif_carrier_off(netdev);

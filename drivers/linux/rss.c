@@ -48,11 +48,11 @@ int longshore_rss_init(struct longshore_nic *nic)
 	return 0;
 }
 
-/* Has the device read or write the memory for settings. Callers hold the RTNL lock. */
-static int longshore_rss_command(struct longshore_nic *nic, u8 opcode)
+/* A function that was set up spreads as the device likes, until it is told. With the RTNL lock. */
+int longshore_rss_apply(struct longshore_nic *nic)
 {
 	struct longshore_set_rss slot = {
-		.head = { .opcode = opcode, .slices = 1 },
+		.head = { .opcode = LONGSHORE_OPCODE_SET_RSS, .slices = 1 },
 		.slices[0] = {
 			.offset = nic->rss_dma,
 			.len = sizeof(*nic->rss_memory),
@@ -61,19 +61,10 @@ static int longshore_rss_command(struct longshore_nic *nic, u8 opcode)
 	};
 	u32 epoch;
 
-	BUILD_BUG_ON(sizeof(struct longshore_set_rss) != sizeof(struct longshore_query_rss));
-	BUILD_BUG_ON(offsetof(struct longshore_set_rss, slices) !=
-		     offsetof(struct longshore_query_rss, slices));
-	return longshore_command(nic, &slot, sizeof(slot), &epoch);
-}
-
-/* A function that was set up spreads as the device likes, until it is told. */
-int longshore_rss_apply(struct longshore_nic *nic)
-{
 	if (!longshore_has_rss(nic))
 		return 0;
 	*nic->rss_memory = nic->rss;
-	return longshore_rss_command(nic, LONGSHORE_OPCODE_SET_RSS);
+	return longshore_command(nic, &slot, sizeof(slot), &epoch);
 }
 
 /* A function that is down is told when it is set up. */
@@ -99,7 +90,7 @@ u32 longshore_get_rxfh_indir_size(struct net_device *netdev)
 	return longshore_has_rss(netdev_priv(netdev)) ? LONGSHORE_RSS_ENTRIES : 0;
 }
 
-/* What the device has; of a function that is down, what it is going to have. */
+/* What the device was told last, or is going to be told. Any user may ask: the device is not. */
 int longshore_get_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh)
 {
 	struct longshore_nic *nic = netdev_priv(netdev);
@@ -108,8 +99,6 @@ int longshore_get_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxf
 
 	if (!longshore_has_rss(nic))
 		return -EOPNOTSUPP;
-	if (nic->up && !longshore_rss_command(nic, LONGSHORE_OPCODE_QUERY_RSS))
-		settings = nic->rss_memory;
 	rxfh->hfunc = ETH_RSS_HASH_TOP;
 	if (rxfh->key)
 		memcpy(rxfh->key, settings->key, sizeof(settings->key));
