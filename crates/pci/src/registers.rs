@@ -54,6 +54,8 @@ const EVENT_FAILED: u32 = 2;
 
 /// Sizes and quotas, as words 2 to 15 of a `SetUp`.
 const MOST_SIZES: usize = 14;
+/// The words of the identity that are sets: features and protocols.
+const SET_WORDS: [usize; 2] = [1, 2];
 /// The word of the identity that tells how many queues there can be.
 const QUEUES_WORD: usize = 4;
 /// Most queues that have registers.
@@ -296,9 +298,17 @@ impl Registers {
         was_ready
     }
 
-    /// Whether this is what the NIC offers, still or again.
+    /// Whether the NIC offers what the driver was told of, still or again. Features and protocols may be more, as a later version's: the driver goes on
+    /// to see those that it was told of.
     pub fn offer(&self, given: &Given) -> bool {
-        self.given == *given
+        let mut seen = given.clone();
+        for word in SET_WORDS {
+            let told = self.given.identity.get(word);
+            if let (Some(told), Some(there)) = (told, seen.identity.get_mut(word)) {
+                *there &= told;
+            }
+        }
+        self.given == seen
     }
 
     /// There is a NIC, or it has gone. True if that is new: then there is an event.

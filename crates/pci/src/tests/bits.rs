@@ -6,12 +6,32 @@ use wire::ethernet::MacAddr;
 
 use crate::{Action, ConfigSpace, Given, Registers};
 
-fn registers() -> Registers {
-    Registers::new(Given {
-        identity: vec![5, 63, 0, 1500, 16],
+fn given() -> Given {
+    Given {
+        identity: vec![5, 63, 0b110, 1500, 16],
         mac: MacAddr([2, 0, 0, 0, 0, 1]),
         mtu: 1500,
-    })
+    }
+}
+
+fn registers() -> Registers {
+    Registers::new(given())
+}
+
+#[test]
+fn a_nic_that_comes_back_offers_all_that_the_driver_was_told_of() {
+    let offers = |word: usize, value: u64| {
+        let mut given = given();
+        given.identity[word] = value;
+        registers().offer(&given)
+    };
+    assert!(registers().offer(&given()));
+    assert!(offers(1, 63 | 1 << 7), "a feature more");
+    assert!(!offers(1, 31), "one less");
+    assert!(offers(2, 0b1110), "a protocol more");
+    assert!(!offers(2, 0b1010), "another one");
+    assert!(!offers(0, 6), "another version");
+    assert!(!offers(4, 32), "other limits");
 }
 
 fn all(registers: &Registers) -> Vec<u8> {
