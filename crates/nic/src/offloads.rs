@@ -12,7 +12,7 @@ use crate::context::transmit::RecoveryId;
 use crate::flow_table::FlowTable;
 use crate::function::Function;
 use crate::resources::Maker;
-use crate::ring::Gather;
+use crate::ring::{Gather, RssKey};
 use crate::rss::FlowHasher;
 use crate::switch::FunctionId;
 use crate::toe::{self, Toe};
@@ -33,6 +33,7 @@ pub(crate) struct Offloads {
     /// Makes what contexts share.
     pub(crate) maker: Maker,
     recoveries: u64,
+    rss_keys: u64,
 }
 
 impl Offloads {
@@ -54,7 +55,14 @@ impl Offloads {
             borrows: false,
             maker: Maker::default(),
             recoveries: 0,
+            rss_keys: 0,
         }
+    }
+
+    /// A key for a function that has just come. None before had it, whatever its address was, and no peer knows it.
+    pub(crate) fn next_rss_key(&mut self) -> RssKey {
+        self.rss_keys += 1;
+        self.hasher.rss_key(self.rss_keys)
     }
 
     /// A number for a transmit recovery that no other has.

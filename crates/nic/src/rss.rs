@@ -9,15 +9,14 @@
 mod toeplitz;
 
 use std::hash::Hasher;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use siphasher::sip::{SipHasher13, SipHasher24};
-use wire::ethernet::MacAddr;
 use wire::flow::FlowKey;
 use wire::ipv4::protocol;
 use wire::packet::{Class, IpPacket};
 
-use crate::ring::{HashType, HashTypes, RSS_ENTRIES, RSS_KEY_BYTES, RssSettings};
+use crate::ring::{HashType, HashTypes, RSS_ENTRIES, RSS_KEY_BYTES, RssKey, RssSettings};
 use toeplitz::Toeplitz;
 
 /// The NIC's secret key for hashing flows.
@@ -47,16 +46,16 @@ impl FlowHasher {
         hasher.finish()
     }
 
-    /// A Toeplitz key of a function's own, which no peer and no other function knows.
-    pub fn rss_key(&self, mac: MacAddr) -> [u8; RSS_KEY_BYTES] {
+    /// The Toeplitz key of this number, which tells nothing of those of others.
+    pub fn rss_key(&self, number: u64) -> RssKey {
         let mut key = [0; RSS_KEY_BYTES];
         for (n, word) in (0..).zip(key.as_chunks_mut().0) {
             let mut hasher = SipHasher24::new_with_keys(self.keys.0, !self.keys.1);
-            hasher.write(&mac.0);
+            hasher.write_u64(number);
             hasher.write_u8(n);
             *word = hasher.finish().to_le_bytes();
         }
-        key
+        RssKey(key)
     }
 
     /// Hash of a flow (SipHash-1-3; about 50 cycles for IPv4, 90 for IPv6).
@@ -114,11 +113,11 @@ pub struct Rss {
 #[derive(Debug)]
 struct Keyed {
     /// The key of a function whose host has set no other.
-    first_key: [u8; RSS_KEY_BYTES],
+    first_key: RssKey,
     settings: RssSettings,
     toeplitz: Toeplitz,
     /// The flow of the last segment, by its own hash, and where it goes: segments of a flow come together.
-    recent: (u64, Steering),
+    recent: Option<(u64, Steering)>,
 }
 
 impl Rss {
@@ -131,20 +130,19 @@ impl Rss {
     }
 
     /// Spreads by the Toeplitz hash of this key, evenly until the host sets something else.
-    pub fn keyed(queues: u16, key: [u8; RSS_KEY_BYTES]) -> Self {
+    pub fn keyed(queues: u16, key: RssKey) -> Self {
         let mut rss = Rss::new(queues);
         let settings = rss.even(key);
         rss.keyed = Some(Box::new(Keyed {
             first_key: key,
             settings,
             toeplitz: Toeplitz::new(&key),
-            recent: (0, Steering::default()),
+            recent: None,
         }));
-        rss.reset();
         rss
     }
 
-    fn even(&self, key: [u8; RSS_KEY_BYTES]) -> RssSettings {
+    fn even(&self, key: RssKey) -> RssSettings {
         RssSettings {
             types: HashTypes::ALL,
             key,
@@ -166,19 +164,14 @@ impl Rss {
             keyed.toeplitz = Toeplitz::new(&settings.key);
         }
         keyed.settings = settings;
-        // Another flow would have to have this hash of 64 bits.
-        let nothing = FlowKey {
-            src: (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-            dst: (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-        };
-        keyed.recent = (0, keyed.steer(protocol::TCP, &nothing, true));
+        keyed.recent = None;
     }
 
     /// What the host has set, or would find.
     pub fn settings(&self) -> RssSettings {
         match &self.keyed {
             Some(keyed) => keyed.settings,
-            None => self.even([0; RSS_KEY_BYTES]),
+            None => self.even(RssKey([0; RSS_KEY_BYTES])),
         }
     }
 
@@ -194,10 +187,14 @@ impl Rss {
                 hash: hash as u32,
             };
         };
-        if keyed.recent.0 != hash {
-            keyed.recent = (hash, keyed.steer(protocol::TCP, flow, true));
+        match keyed.recent {
+            Some((recent, steering)) if recent == hash => steering,
+            _ => {
+                let steering = keyed.steer(protocol::TCP, flow, true);
+                keyed.recent = Some((hash, steering));
+                steering
+            }
         }
-        keyed.recent.1
     }
 
     /// Where a packet goes that is not of TCP, of what a host can reassemble only, or of another protocol of IP.

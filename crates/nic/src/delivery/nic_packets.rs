@@ -31,14 +31,12 @@ pub(crate) struct Sender<'a> {
     pub(crate) hop: MacAddr,
 }
 
-/// Ends the flow's session, if it has one, so that what comes after it may go another way.
-pub(crate) fn end_session(function: &mut Function, hash: u64, flow: &FlowKey) {
-    for queue in 0..function.queues.len() {
-        if let Some(mut host) = Host::of(function, queue)
-            && let Some(at) = host.queue.receive.sessions.find(hash, flow)
-        {
-            host.end_session(at);
-        }
+/// Ends the session of a flow that comes on this queue, if it has one, so that what comes after it may go another way.
+pub(crate) fn end_session(function: &mut Function, queue: usize, hash: u64, flow: &FlowKey) {
+    if let Some(mut host) = Host::of(function, queue)
+        && let Some(at) = host.queue.receive.sessions.find(hash, flow)
+    {
+        host.end_session(at);
     }
 }
 
@@ -95,9 +93,9 @@ pub(crate) fn reset(function: &mut Function) {
 /// A packet that was kept as a header only is written anew. If there is no buffer for it, it is lost, as it would have been
 /// when it came.
 pub(crate) fn pass_to_host(function: &mut Function, connection: u32, sender: &Sender<'_>) -> bool {
-    end_session(function, sender.hash, sender.flow);
-    let source = function.config.mac;
     let queue = function.nic_packets.queue_of(connection);
+    end_session(function, queue, sender.hash, sender.flow);
+    let source = function.config.mac;
     let steering = function.rss.steer_tcp(sender.hash, sender.flow);
     function.nic_packets.hold(connection);
     let Some(mut host) = Host::of(function, queue) else {

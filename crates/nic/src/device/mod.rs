@@ -125,7 +125,7 @@ impl Nic {
         contexts.add_function(id, device.config.contexts);
         let mut function = Function::new(id, device, self.offloads.config.resource_bytes);
         if function.config.features.intersects(Features::RSS) {
-            let key = self.offloads.hasher.rss_key(mac);
+            let key = self.offloads.next_rss_key();
             function.rss = Rss::keyed(function.config.queues, key);
         }
         match vacant {

@@ -61,7 +61,7 @@ pub use receive::{NOTES_PER_DESCRIPTOR, Packet, Processed, RecvDescriptor};
 pub use receive_rings::{FillProducer, RecvConsumer};
 pub use region::{Backing, Region, RegionId, Slice};
 pub use regions::{DeviceRegions, Regions, RegisterError, Sharing};
-pub use rss::{HashType, HashTypes, RSS_BYTES, RSS_ENTRIES, RSS_KEY_BYTES, RssSettings};
+pub use rss::{HashType, HashTypes, RSS_BYTES, RSS_ENTRIES, RSS_KEY_BYTES, RssKey, RssSettings};
 pub use send::{
     MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor, SendFlags, SendProducer,
 };

@@ -70,13 +70,23 @@ impl HashTypes {
     }
 }
 
+/// Key of a Toeplitz hash. With it a peer can choose flows that share a queue, so it is not printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RssKey(pub [u8; RSS_KEY_BYTES]);
+
+impl std::fmt::Debug for RssKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RssKey(secret)")
+    }
+}
+
 /// How a function's received packets are hashed and spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RssSettings {
     /// Types of hash that are made. A packet of TCP or UDP whose ports are not hashed counts as any of its IP version.
     pub types: HashTypes,
-    /// Key of the Toeplitz hash.
-    pub key: [u8; RSS_KEY_BYTES],
+    /// Key of the hash.
+    pub key: RssKey,
     /// Queues, by the lowest bits of the hash.
     pub table: [u16; RSS_ENTRIES],
 }
@@ -87,7 +97,7 @@ impl RssSettings {
     pub fn encode(&self) -> [u8; RSS_BYTES] {
         let image = layout::RssSettings {
             types: self.types.0,
-            key: self.key,
+            key: self.key.0,
             table: self.table,
             ..FromZeros::new_zeroed()
         };
@@ -107,7 +117,7 @@ impl RssSettings {
         }
         Ok(RssSettings {
             types: HashTypes(image.types),
-            key: image.key,
+            key: RssKey(image.key),
             table: image.table,
         })
     }

@@ -62,9 +62,9 @@ impl Toe {
         self.check_room(env, toe, &received, hash)?;
         let function = &mut *env.function;
         let until = env.now + HOLD;
-        // What of the flow has come so far is the host's. The connection keeps this queue, whatever the host sets.
-        delivery::end_session(function, hash, &received);
+        // The connection keeps this queue, whatever the host sets. What of the flow has come on it so far is the host's.
         let queue = function.rss.steer_tcp(hash, &received).queue;
+        delivery::end_session(function, queue.into(), hash, &received);
         let at = self.table.insert(Entry {
             toe,
             flow: received,

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 /// The key of the verification suite (Microsoft, "Verifying the RSS hash calculation").
-pub(super) const KEY: [u8; RSS_KEY_BYTES] = [
+pub(super) const KEY: RssKey = RssKey([
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
     0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
     0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
-];
+]);
 
 fn flow(src: (&str, u16), dst: (&str, u16)) -> FlowKey {
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
@@ -20,7 +20,7 @@ fn flow(src: (&str, u16), dst: (&str, u16)) -> FlowKey {
 }
 
 /// The definition, bit by bit.
-fn by_bits(key: &[u8; RSS_KEY_BYTES], input: &[u8]) -> u32 {
+fn by_bits(RssKey(key): &RssKey, input: &[u8]) -> u32 {
     let bit = |bytes: &[u8], at: usize| u32::from(bytes[at / 8] >> (7 - at % 8) & 1);
     let window = |from: usize| (from..from + 32).fold(0, |word, at| word << 1 | bit(key, at));
     let set = (0..8 * input.len()).filter(|at| bit(input, *at) == 1);
@@ -106,6 +106,7 @@ proptest! {
         let ((src, mut input), (dst, rest)) = (address(src), address(dst));
         input.extend(rest);
         let flow = FlowKey { src: (src, ports[0]), dst: (dst, ports[1]) };
+        let key = RssKey(key);
         let toeplitz = Toeplitz::new(&key);
         prop_assert_eq!(toeplitz.of_addresses(&flow), by_bits(&key, &input));
         input.extend(ports.iter().flat_map(|port| port.to_be_bytes()));

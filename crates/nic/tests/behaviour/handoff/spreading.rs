@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use nic::ring::toe::{ToeCommand, ToeEvent};
 use nic::ring::{
-    FunctionConfig, HashTypes, RSS_BYTES, RSS_ENTRIES, RSS_KEY_BYTES, RecvDescriptor, RssSettings,
-    SendDescriptor,
+    FunctionConfig, HashTypes, RSS_BYTES, RSS_ENTRIES, RSS_KEY_BYTES, RecvDescriptor, RssKey,
+    RssSettings, SendDescriptor,
 };
 use nic::{Features, Nic};
 use testkit::bare::nic_config;
@@ -17,7 +17,7 @@ use super::bare::{Bare, THEIRS, receive, run};
 fn set(host: &mut Bare, nic: &mut Nic, now: Instant, queue: u16) {
     let settings = RssSettings {
         types: HashTypes::ALL,
-        key: [5; RSS_KEY_BYTES],
+        key: RssKey([5; RSS_KEY_BYTES]),
         table: [queue; RSS_ENTRIES],
     };
     host.memory.write(0, &settings.encode());

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use nic::Features;
 use nic::ring::{
     ErrorCode, FunctionConfig, HashType, HashTypes, RSS_BYTES, RSS_ENTRIES, RecvDescriptor, Region,
-    RegionId, RssSettings, SendDescriptor, Slice,
+    RegionId, RssKey, RssSettings, SendDescriptor, Slice,
 };
+use testkit::bare::BareHost;
 use wire::ethernet::HEADER_LEN;
 
 use super::*;
@@ -28,7 +29,7 @@ fn rig() -> Rig {
 fn settings() -> RssSettings {
     RssSettings {
         types: HashTypes::ALL,
-        key: std::array::from_fn(|at| (at * 7 + 1) as u8),
+        key: RssKey(std::array::from_fn(|at| (at * 7 + 1) as u8)),
         table: std::array::from_fn(|at| (at % 3) as u16),
     }
 }
@@ -109,11 +110,11 @@ fn flows_go_where_the_table_says() {
 #[test]
 fn the_hash_is_the_one_of_the_verification_suite() {
     let mut rig = rig();
-    let key = [
+    let key = RssKey([
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f,
         0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
         0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
-    ];
+    ]);
     let flow = FlowKey {
         src: ([66, 9, 149, 187].into(), 2794),
         dst: ([161, 142, 100, 80].into(), 1766),
@@ -153,6 +154,20 @@ fn what_is_set_is_read_back() {
     rig.nic.reset_function(id);
     rig.flush();
     assert_eq!(query(&mut rig), at_first, "a reset function is as at first");
+}
+
+/// Whose function had the address before knows its key.
+#[test]
+fn a_function_has_a_key_that_no_other_had() {
+    let mut rig = rig();
+    let mut seen = vec![query(&mut rig)];
+    for _ in 0..3 {
+        assert!(rig.nic.detach(rig.host.id));
+        rig.host = BareHost::attach(&mut rig.nic, rig.host.config);
+        let settings = query(&mut rig);
+        assert!(!seen.contains(&settings));
+        seen.push(settings);
+    }
 }
 
 /// Datagrams of UDP by their ports, all else of IP by its addresses; what is not of IP goes to the first queue.
