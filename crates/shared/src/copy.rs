@@ -179,17 +179,18 @@ impl<'a> Output<'a> {
             len,
             "source and target of a copy differ in length"
         );
-        if let (Input::Shared(_), Output::Shared(_)) = (from, &self) {
-            return self.copy_from_shared(from);
+        // Memory of our own overlaps nothing.
+        let (start, own_start) = (from.as_ptr().addr(), self.as_mut_ptr().addr());
+        if start.abs_diff(own_start) < len {
+            return self.copy_from_overlap(from);
         }
-        // SAFETY: the one is valid for reads and the other for writes of `len` bytes. One of them is memory of our own: they do not
-        // overlap.
+        // SAFETY: the one is valid for reads and the other for writes of `len` bytes, and they do not overlap.
         unsafe { copy(from.as_ptr(), self.as_mut_ptr(), len) };
     }
 
-    /// The two may overlap.
+    /// The two overlap.
     #[cold]
-    fn copy_from_shared(mut self, mut from: Input<'_>) {
+    fn copy_from_overlap(mut self, mut from: Input<'_>) {
         while !from.is_empty() {
             let (now, later) = from.split_at(from.len().min(PIECE));
             let (made, rest) = self.split_at(now.len());

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use l5p::nvme::target::Operation;
 use rustix::fs::FallocateFlags;
@@ -20,13 +22,20 @@ const ZEROES: u32 = 64 << 10;
 /// `O_DIRECT` wants memory aligned so.
 pub(super) const ALIGNMENT: usize = 4096;
 
-/// A file or a device.
+/// A file or a device, as one thread reads and writes it.
 pub(super) struct FileStore {
-    pub(super) file: File,
-    pub(super) info: StoreInfo,
-    zeroes: Zeroes,
+    file: Arc<Opened>,
+    zeroes: Arc<Zeroes>,
     /// The file system has refused to make zeroes by itself.
     writes_zeroes: bool,
+}
+
+/// A file that is open once, for all threads: its lock is this process's.
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) info: StoreInfo,
+    /// The size as it is now, which `info` has as it was.
+    pub(super) bytes: AtomicU64,
 }
 
 /// Whether the work of a task may go on.
@@ -51,40 +60,56 @@ impl Zeroes {
 }
 
 impl FileStore {
-    pub(super) fn new(file: File, info: StoreInfo) -> FileStore {
+    pub(super) fn new(file: Opened) -> FileStore {
         FileStore {
-            file,
-            info,
-            zeroes: Zeroes(vec![0; ZEROES as usize + ALIGNMENT]),
+            file: Arc::new(file),
+            zeroes: Arc::new(Zeroes(vec![0; ZEROES as usize + ALIGNMENT])),
             writes_zeroes: false,
         }
     }
 
-    pub(super) fn info(&self) -> StoreInfo {
-        self.info
+    /// The same for another thread.
+    pub(super) fn another(&self) -> FileStore {
+        FileStore {
+            file: Arc::clone(&self.file),
+            zeroes: Arc::clone(&self.zeroes),
+            writes_zeroes: self.writes_zeroes,
+        }
     }
 
-    /// Looks at the file's size. Whether it has changed by whole blocks, and to what is not nothing.
-    pub(super) fn refresh(&mut self) -> bool {
-        let Ok(size) = self.file.seek(SeekFrom::End(0)) else {
+    pub(super) fn info(&self) -> StoreInfo {
+        StoreInfo {
+            bytes: self.file.bytes.load(Ordering::Acquire),
+            ..self.file.info
+        }
+    }
+
+    /// Looks at the file's size. Whether it has changed by whole blocks since any thread looked, and to what is not nothing.
+    pub(super) fn refresh(&self) -> bool {
+        let Ok(size) = (&self.file.file).seek(SeekFrom::End(0)) else {
             return false;
         };
-        let bytes = size >> self.info.block_shift << self.info.block_shift;
-        bytes > 0 && std::mem::replace(&mut self.info.bytes, bytes) != bytes
+        let shift = self.file.info.block_shift;
+        let bytes = size >> shift << shift;
+        bytes > 0 && self.file.bytes.swap(bytes, Ordering::AcqRel) != bytes
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.file.info.read_only
     }
 
     /// Makes durable what has been written.
     pub(super) fn sync(&self) -> io::Result<()> {
-        match self.info.read_only {
+        match self.is_read_only() {
             true => Ok(()),
-            false => self.file.sync_data(),
+            false => self.file.file.sync_data(),
         }
     }
 
     /// The next step of a task, whose last one had this result.
     pub(super) fn step(&mut self, task: &mut Task, result: Option<i32>) -> Next {
         let operation = task.request.operation;
-        if self.info.read_only && !only_reads(&operation) {
+        if self.is_read_only() && !only_reads(&operation) {
             return Next::Done(Err(Status::WRITE_PROTECTED.do_not_retry()));
         }
         let result = match result.map(|result| (result, u32::try_from(result))) {
@@ -134,7 +159,7 @@ impl FileStore {
             return Commit::Done(result);
         };
         match (task.stage, result) {
-            (Stage::Begun, _) if !self.info.read_only => {
+            (Stage::Begun, _) if !self.is_read_only() => {
                 task.stage = Stage::Committing;
                 Commit::Next(self.step_of(Call::Sync))
             }
@@ -273,7 +298,7 @@ impl FileStore {
 
     fn step_of(&self, call: Call) -> Next {
         Next::Step(Step {
-            file: self.file.as_raw_fd(),
+            file: self.file.file.as_raw_fd(),
             call,
         })
     }
@@ -315,14 +340,5 @@ fn fallocate(mode: FallocateFlags, offset: u64, len: u64) -> Call {
 /// Whether what was read is what the host sent.
 fn compare_spans(task: &Task, len: u32) -> Result<(), Status> {
     let scratch = task.scratch.as_ref().expect("it was read into");
-    let mut piece = [0; 4096];
-    let data = data(task);
-    let mut at = 0;
-    while at < len {
-        let part = (len - at).min(piece.len() as u32);
-        scratch.read(at, &mut piece[..part as usize]);
-        compare(data, at, &piece[..part as usize])?;
-        at += part;
-    }
-    Ok(())
+    compare(scratch.view(0, len), data(task).view(0, len))
 }

@@ -4,9 +4,12 @@
 //! and devices are read and written by io_uring, straight from and to registered memory, past the page cache where alignment
 //! allows it; where the system refuses io_uring, a few threads do the same. Nothing here blocks but the end.
 //!
+//! Threads have [`Stores`] of their own over the same files and the same memory ([`Stores::another`]), and share nothing else.
+//!
 //! A write that is to be durable is reported when it is (`RWF_DSYNC`); a flush when everything reported before it is
 //! (`fdatasync`).
 
+mod blocks;
 mod engine;
 mod file;
 mod memory;
@@ -92,8 +95,21 @@ pub struct Stores {
 }
 
 enum Store {
-    Memory(MemoryStore),
+    Memory(Arc<MemoryStore>),
     File(FileStore),
+}
+
+impl Store {
+    /// The same for another thread.
+    fn another(&self) -> Store {
+        match self {
+            Store::Memory(store) => {
+                store.share();
+                Store::Memory(Arc::clone(store))
+            }
+            Store::File(store) => Store::File(store.another()),
+        }
+    }
 }
 
 impl Stores {
@@ -110,6 +126,15 @@ impl Stores {
             turns: VecDeque::new(),
             finished: Vec::new(),
         }
+    }
+
+    /// The same stores for another thread, which `bell` wakes: files are open once, and memory is one. What it does shows here at once, and the other
+    /// way round; each logical block is read and written whole. It begins with no memory that operations may name.
+    #[must_use]
+    pub fn another(&self, bell: &Doorbell, method: Method) -> Stores {
+        let mut other = Stores::new(bell, method);
+        other.stores.extend(self.stores.iter().map(Store::another));
+        other
     }
 
     /// Whether files and devices are read and written by io_uring.
@@ -139,7 +164,7 @@ impl Stores {
         read_only: bool,
     ) -> Result<StoreId, OpenError> {
         let store = MemoryStore::new(bytes, block_shift, read_only)?;
-        Ok(self.add(Store::Memory(store)))
+        Ok(self.add(Store::Memory(Arc::new(store))))
     }
 
     /// A file or a block device as a store.

@@ -4,12 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::StoreInfo;
-use super::file::{ALIGNMENT, FileStore};
+use super::file::{ALIGNMENT, FileStore, Opened};
 
 /// A store could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -146,17 +147,23 @@ impl FileStore {
             deallocate: !read_only,
             direct: is_direct,
         };
-        let mut store = FileStore::new(file, info);
-        if is_direct && !store.reads_one_block() {
-            // It wants larger pieces than our blocks are.
-            drop(store.file);
-            store.file = opening.open(0).map_err(failed)?;
-            opening.lock(&store.file)?;
-            store.info.direct = false;
+        let mut opened = Opened {
+            file,
+            info,
+            bytes: AtomicU64::new(bytes),
+        };
+        if is_direct && !opened.reads_one_block() {
+            // It wants larger pieces than our blocks are. The lock goes with the file.
+            drop(opened.file);
+            opened.file = opening.open(0).map_err(failed)?;
+            opening.lock(&opened.file)?;
+            opened.info.direct = false;
         }
-        Ok(store)
+        Ok(FileStore::new(opened))
     }
+}
 
+impl Opened {
     /// Whether a read of one block is possible, past the page cache.
     fn reads_one_block(&self) -> bool {
         let mut memory = vec![0; (1 << self.info.block_shift) + ALIGNMENT];

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use l5p::nvme::target::{Operation, StoreRequest, ranges};
 use nic::ring::Region;
+use shared::{SharedSlice, SharedSliceMut};
 use wire::nvme::command::Status;
 
 use super::Extent;
@@ -79,7 +80,7 @@ impl Task {
         };
         let mut bytes = vec![0; usize::from(count) * 16];
         if let Some(data) = &self.data {
-            data.read(0, &mut bytes);
+            data.read(&mut bytes);
         }
         Ok(ranges(&bytes, blocks, block_shift)?.collect())
     }
@@ -114,17 +115,26 @@ impl Span {
             .wrapping_add(self.offset as usize + at as usize)
     }
 
-    /// Copies from the memory, beginning at byte `at`.
-    pub(super) fn read(&self, at: u32, to: &mut [u8]) {
-        assert!(at as usize + to.len() <= self.len as usize);
-        let inside = self.region.read(self.offset + u64::from(at), to);
-        debug_assert!(inside);
+    /// Copies from the memory, beginning at its first byte.
+    pub(super) fn read(&self, to: &mut [u8]) {
+        self.view(0, to.len() as u32).copy_to(to);
     }
 
-    /// Copies into the memory, beginning at its first byte.
-    pub(super) fn write(&self, from: &[u8]) {
-        assert!(from.len() <= self.len as usize);
-        let inside = self.region.write(self.offset, from);
-        debug_assert!(inside);
+    /// The `len` bytes from byte `at` on, to be read.
+    pub(super) fn view(&self, at: u32, len: u32) -> SharedSlice<'_> {
+        let view = self.region.view(self.inside(at, len), len as usize);
+        view.expect("an extent lies in its region")
+    }
+
+    /// The same, to be written.
+    pub(super) fn view_mut(&self, at: u32, len: u32) -> Option<SharedSliceMut<'_>> {
+        self.region.view_mut(self.inside(at, len), len as usize)
+    }
+
+    /// Where byte `at` is in the region, if `len` bytes from there on are the span's.
+    fn inside(&self, at: u32, len: u32) -> u64 {
+        let is_inside = at.checked_add(len).is_some_and(|end| end <= self.len);
+        assert!(is_inside, "{at}+{len} of {} bytes", self.len);
+        self.offset + u64::from(at)
     }
 }

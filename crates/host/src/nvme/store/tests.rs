@@ -11,6 +11,8 @@ use wire::nvme::command::Range;
 use super::engine::Call;
 use super::*;
 
+mod several;
+
 /// A file that goes away with the test.
 struct Scratch(PathBuf);
 
@@ -234,43 +236,47 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 /// Does the same with a store and with plain bytes.
 fn agree(rig: &mut Rig, ops: &[Op]) {
     let mut model = vec![0u8; (BLOCKS << 12) as usize];
-    let range = |start: u64, count: u64| (start << 12) as usize..((start + count) << 12) as usize;
     for op in ops {
-        match op {
-            Op::Write(start, count, seed) => {
-                let data: Vec<u8> = (0..count << 12)
-                    .map(|at| (at as u8) ^ (at >> 8) as u8 ^ seed)
-                    .collect();
-                assert_eq!(rig.write(start << 12, &data), Ok(()));
-                model[range(*start, *count)].copy_from_slice(&data);
-            }
-            Op::Read(start, count) => {
-                let data = rig.read(start << 12, (count << 12) as u32).unwrap();
-                assert!(data == model[range(*start, *count)], "{op:?}");
-            }
-            Op::Compare(start, count, same) => {
-                let mut data = model[range(*start, *count)].to_vec();
-                let last = data.len() - 1;
-                data[last] ^= u8::from(!same);
-                let expected = if *same {
-                    Ok(())
-                } else {
-                    Err(Status::COMPARE_FAILURE)
-                };
-                assert_eq!(rig.compare(start << 12, &data), expected);
-            }
-            Op::Zero(start, count, deallocate) => {
-                assert_eq!(rig.zero(start << 12, count << 12, *deallocate), Ok(()));
-                model[range(*start, *count)].fill(0);
-            }
-            Op::Deallocate(ranges) => {
-                assert_eq!(rig.deallocate(ranges, BLOCKS), Ok(()));
-                for &(start, count) in ranges {
-                    model[range(start, count.into())].fill(0);
-                }
-            }
-            Op::Flush => assert_eq!(rig.run(Operation::Flush, 0), Ok(())),
+        agree_on(rig, op, &mut model);
+    }
+}
+
+fn agree_on(rig: &mut Rig, op: &Op, model: &mut [u8]) {
+    let range = |start: u64, count: u64| (start << 12) as usize..((start + count) << 12) as usize;
+    match op {
+        Op::Write(start, count, seed) => {
+            let data: Vec<u8> = (0..count << 12)
+                .map(|at| (at as u8) ^ (at >> 8) as u8 ^ seed)
+                .collect();
+            assert_eq!(rig.write(start << 12, &data), Ok(()));
+            model[range(*start, *count)].copy_from_slice(&data);
         }
+        Op::Read(start, count) => {
+            let data = rig.read(start << 12, (count << 12) as u32).unwrap();
+            assert!(data == model[range(*start, *count)], "{op:?}");
+        }
+        Op::Compare(start, count, same) => {
+            let mut data = model[range(*start, *count)].to_vec();
+            let last = data.len() - 1;
+            data[last] ^= u8::from(!same);
+            let expected = if *same {
+                Ok(())
+            } else {
+                Err(Status::COMPARE_FAILURE)
+            };
+            assert_eq!(rig.compare(start << 12, &data), expected);
+        }
+        Op::Zero(start, count, deallocate) => {
+            assert_eq!(rig.zero(start << 12, count << 12, *deallocate), Ok(()));
+            model[range(*start, *count)].fill(0);
+        }
+        Op::Deallocate(ranges) => {
+            assert_eq!(rig.deallocate(ranges, BLOCKS), Ok(()));
+            for &(start, count) in ranges {
+                model[range(start, count.into())].fill(0);
+            }
+        }
+        Op::Flush => assert_eq!(rig.run(Operation::Flush, 0), Ok(())),
     }
 }
 
