@@ -447,6 +447,7 @@ impl World<'_> {
                     let had = self.memory.remove(&command).is_some();
                     assert!(had || self.waiting.len() < waited, "nothing to give back");
                 }
+                Action::Wake { machine } => unreachable!("machine {machine}: there is one"),
                 Action::Close { connection, .. } => {
                     self.links.retain(|(id, _)| *id != connection);
                 }

@@ -4,6 +4,9 @@ mod connection;
 #[path = "../../../l5p/tests/nvme_target/rig.rs"]
 #[allow(dead_code)]
 mod rig;
+#[path = "../../../l5p/tests/nvme_target/targets.rs"]
+#[allow(dead_code)]
+mod targets;
 #[path = "../../../l5p/tests/nvme_pair/wire_end.rs"]
 mod wire_end;
 mod world;
@@ -21,6 +24,8 @@ use wire::nvme::Digests;
 use rig::{BLOCK, BLOCKS};
 use world::{Impairment, World};
 
+/// Machines of the target.
+const MACHINES: usize = 1;
 /// A test that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 

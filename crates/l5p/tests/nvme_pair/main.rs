@@ -6,4 +6,10 @@ mod properties;
 #[path = "../nvme_target/rig.rs"]
 #[allow(dead_code)]
 mod rig;
+#[path = "../nvme_target/targets.rs"]
+#[allow(dead_code)]
+mod targets;
 mod wire_end;
+
+/// Machines of the target.
+const MACHINES: usize = 1;

@@ -32,6 +32,9 @@ pub struct Pair {
     pub memory: BTreeMap<usize, Vec<u8>>,
     /// Decides what goes next.
     choices: Box<dyn FnMut(usize) -> usize>,
+    /// Whether machines of a target may sleep.
+    pub naps: bool,
+    may_nap: bool,
     /// Says whether to damage the data of the next PDU.
     pub damage: Box<dyn FnMut() -> bool>,
     pub events: Vec<Event>,
@@ -63,6 +66,8 @@ impl Pair {
             links: BTreeMap::new(),
             memory: BTreeMap::new(),
             choices: Box::new(|_| 0),
+            naps: false,
+            may_nap: false,
             damage: Box::new(|| false),
             events: Vec::new(),
             refused: Vec::new(),
@@ -102,14 +107,36 @@ impl Pair {
         if queues.is_empty() {
             return false;
         }
+        self.nap();
         let count = 2 * queues.len() + 2;
         let first = (self.choices)(count);
-        (0..count).any(|i| match (first + i) % count {
+        let progress = (0..count).any(|i| match (first + i) % count {
             0 => self.store_one(),
             1 => self.grant_one(),
             n if n % 2 == 0 => self.host_sends(queues[n / 2 - 1]),
             n => self.target_sends(queues[n / 2 - 1]),
-        })
+        });
+        self.may_nap = self.naps && progress;
+        progress || self.wake()
+    }
+
+    /// A machine of several sleeps or wakes now and then, so that it looks late at what others want of it.
+    fn nap(&mut self) {
+        let asleep = &mut self.rig.target.asleep;
+        if self.may_nap
+            && asleep.len() > 1
+            && let Some(asleep) = asleep.get_mut((self.choices)(8))
+        {
+            *asleep = !*asleep;
+        }
+    }
+
+    /// Wakes all machines. Whether any slept.
+    fn wake(&mut self) -> bool {
+        let asleep = &mut self.rig.target.asleep;
+        let slept = asleep.contains(&true);
+        asleep.fill(false);
+        slept
     }
 
     fn act(&mut self) {

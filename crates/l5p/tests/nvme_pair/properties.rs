@@ -197,6 +197,7 @@ fn run(plan: Plan) {
             .next()
             .is_some_and(|roll| (roll >> 8) < u16::from(damage))
     });
+    run.pair.naps = true;
     run.pair.rig.at_once = false;
     run.pair.rig.has_memory = !plan.memory_waits;
 
@@ -212,11 +213,8 @@ fn run(plan: Plan) {
         }
         steps = steps.saturating_add(1);
         if let Some(at) = cuts.iter().position(|(after, _)| *after == steps) {
+            // What the stores have taken on is done before the host is back: it is refused until then.
             run.pair.cut(cuts.swap_remove(at).1);
-            // What the stores have taken on is done before the host is back: no target could take it back.
-            while let Some(request) = run.pair.rig.asked.pop() {
-                run.pair.rig.store(request);
-            }
         }
         let progress = run.pair.step();
         run.take_completions();

@@ -118,6 +118,8 @@ fn a_command_with_the_identifier_of_a_request_for_events_takes_its_place() {
 #[test]
 fn a_command_that_waits_for_memory_can_be_aborted() {
     let mut rig = Rig::new();
+    // From the machine of its own queue.
+    rig.target.pin(0);
     let (io, admin) = rig.queue();
     rig.has_memory = false;
     let blocks = Blocks {

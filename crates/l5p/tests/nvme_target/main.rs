@@ -8,5 +8,9 @@ mod io;
 mod reset;
 mod rig;
 mod store_order;
+mod targets;
 mod time;
 mod unnamed;
+
+/// Machines of the target.
+const MACHINES: usize = 1;

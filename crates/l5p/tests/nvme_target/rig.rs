@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use l5p::nvme::target::{
     Action, CloseReason, CommandRef, Config, ConnectionId, Hosts, Limits, Memory, Namespace,
-    Operation, Owner, Place, Portal, PskIdentity, Source, StoreId, StoreRequest, Subsystem, Target,
-    ranges,
+    Operation, Owner, Place, Portal, PskIdentity, Source, StoreId, StoreRequest, Subsystem, ranges,
 };
 use wire::nvme::command::{
     Admin, CompletionEntry, Configuration, ConnectData, ConnectReply, DYNAMIC_CONTROLLER,
@@ -14,6 +13,8 @@ use wire::nvme::command::{
 };
 use wire::nvme::identify::NamespaceIds;
 use wire::nvme::{CapsuleCmd, Digests, FatalError, H2CData, ICReq, Nqn, Pdu, R2T};
+
+use crate::targets::Targets;
 
 pub const BLOCK: usize = 512;
 pub const BLOCKS: u64 = 4096;
@@ -95,7 +96,7 @@ pub struct Received {
 }
 
 pub struct Rig {
-    pub target: Target,
+    pub target: Targets,
     pub now: Instant,
     pub stores: Vec<Vec<u8>>,
     /// What the stores were asked and have not answered, if they do not answer at once.
@@ -118,7 +119,7 @@ impl Rig {
     pub fn with(config: Config) -> Rig {
         let now = Instant::now();
         Rig {
-            target: Target::new(now, config).unwrap(),
+            target: Targets::new(now, config, crate::MACHINES),
             now,
             stores: vec![vec![0; BLOCK * BLOCKS as usize]; 3],
             asked: Vec::new(),
@@ -402,6 +403,7 @@ impl Rig {
                     self.buffers.remove(&command);
                 }
                 Action::Close { connection, why } => self.closed.push((connection, why)),
+                Action::Wake { machine } => unreachable!("{machine} was woken"),
             }
         }
     }

@@ -34,6 +34,7 @@ use l5p::nvme::target::{
 use nic::ring::Region;
 
 use super::store::Stores;
+use crate::runtime::Doorbell;
 use crate::stack::Stack;
 use crate::{Event, ListenOptions, ListenerId, SocketError, SocketId};
 use link::Link;
@@ -62,6 +63,8 @@ pub struct Target {
     /// TLS handshakes, and by when they are to be done, in this order. Some have ended meanwhile.
     securing: VecDeque<(Instant, SocketId)>,
     counters: LinkCounters,
+    /// What wakes the other machines, by their number: nothing, where there is one.
+    bells: Vec<Doorbell>,
     /// Refusals for want of room that were logged.
     told_busy: u64,
     last_poll: Instant,
@@ -86,10 +89,26 @@ impl Target {
         stack: &mut Stack,
         config: Config,
         options: Options,
+        stores: Stores,
+    ) -> Result<Target, TargetError> {
+        let machine = Machine::new(now, config)?;
+        Target::with(now, stack, machine, options, stores)
+    }
+
+    /// The part of a target that one of [several machines](Machine::several) does, on a stack and a thread of its own, from stores that are
+    /// [another](Stores::another)'s: with the memory of `options` for itself. `bells` of all parts, in the machines' order, are to be
+    /// [set](Self::set_bells).
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn with(
+        now: Instant,
+        stack: &mut Stack,
+        machine: Machine,
+        options: Options,
         mut stores: Stores,
     ) -> Result<Target, TargetError> {
-        let limits = config.limits;
-        let machine = Machine::new(now, config)?;
+        let limits = machine.config().limits;
         let memories = Memories::new(stack, &mut stores, &limits, options.memory)?;
         Ok(Target {
             machine,
@@ -101,9 +120,15 @@ impl Target {
             sockets: Vec::new(),
             securing: VecDeque::new(),
             counters: LinkCounters::default(),
+            bells: Vec::new(),
             told_busy: 0,
             last_poll: now,
         })
+    }
+
+    /// What wakes the threads of all machines of the target, in their order. To be called before any host is there, where there are several.
+    pub fn set_bells(&mut self, bells: Vec<Doorbell>) {
+        self.bells = bells;
     }
 
     /// Accepts connections on an address.
@@ -333,6 +358,11 @@ impl Target {
                     },
                     Action::Release(command) => self.memories.release(stack, command),
                     Action::Close { connection, why } => self.closed(now, stack, connection, why),
+                    Action::Wake { machine } => {
+                        if let Some(bell) = self.bells.get(machine) {
+                            bell.ring();
+                        }
+                    }
                 }
             }
             let Some((command, filled_by)) = self.memories.grant() else {

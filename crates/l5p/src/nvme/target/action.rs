@@ -30,6 +30,11 @@ pub enum Action {
         /// Why.
         why: CloseReason,
     },
+    /// Another machine of this target has something to do: have its driver ask for [actions](super::Target::poll_action).
+    Wake {
+        /// Which one, as [`ConnectionId::machine`] counts them.
+        machine: usize,
+    },
 }
 
 /// Who fills a command's memory.

@@ -1,5 +1,7 @@
 //! Admin commands (Base 2.0c §5).
 
+use std::sync::Arc;
+
 use wire::nvme::command::{
     self, Admin, EventMask, Feature, Identify, QueueCounts, Status, SubmissionEntry,
 };
@@ -9,7 +11,7 @@ use wire::nvme::log::LogPage;
 use super::answer::Answer;
 use super::capsule::Plan;
 use super::command::{State, Work};
-use super::controller::{Controller, Subject};
+use super::controller::Subject;
 use super::ids::{ConnectionId, ControllerRef};
 use super::io;
 use super::machine::Target;
@@ -67,7 +69,7 @@ impl Target {
         let controller = self.controller_mut(id).expect("its queue is open");
         let invalid_field = Err(Status::INVALID_FIELD.do_not_retry());
         let invalid_namespace = Err(Status::INVALID_NAMESPACE.do_not_retry());
-        let subsystem = match controller.subject {
+        let subsystem = match controller.subject() {
             Subject::Discovery if what.cns == Cns::CONTROLLER => {
                 return Ok(Answer::IdentifyController);
             }
@@ -107,7 +109,7 @@ impl Target {
     ) -> Result<Answer, Status> {
         let log = page.id;
         let controller = self.controller_mut(id).expect("its queue is open");
-        if !super::answer::pages(controller.subject).contains(&log) {
+        if !super::answer::pages(controller.subject()).contains(&log) {
             return Err(Status::INVALID_LOG_PAGE.do_not_retry());
         }
         match log {
@@ -130,34 +132,36 @@ impl Target {
         value: u32,
     ) -> Result<u64, Status> {
         let (most, has_cache) = (self.config.limits.io_queues, self.has_cache(id));
-        let controller = self.controller_mut(id).expect("its queue is open");
+        let controllers = &mut self.controllers;
+        let controller = controllers.get_mut(id.index, id.generation);
+        let controller = controller.expect("its queue is open");
         if save {
             return Err(Status::FEATURE_NOT_SAVEABLE.do_not_retry());
         }
         match feature {
-            Feature::NUMBER_OF_QUEUES if controller.subject != Subject::Discovery => {
+            Feature::NUMBER_OF_QUEUES if controller.subject() != Subject::Discovery => {
                 if value & 0xffff == 0xffff || value >> 16 == 0xffff {
                     return Err(Status::INVALID_FIELD.do_not_retry());
                 }
-                if controller.queues.iter().any(Option::is_some) {
+                let mut state = self.shared.lock();
+                let queues = state.io_queues(controller.id());
+                if queues.iter().any(Option::is_some) {
                     return Err(Status::SEQUENCE_ERROR.do_not_retry());
                 }
                 let asked = QueueCounts::from_dword(value);
                 // A connection is a submission and a completion queue.
                 let granted = asked.submission.min(asked.completion).min(most.into());
-                controller.queues = vec![None; granted as usize];
-                Ok(queue_counts(controller).into())
+                *queues = vec![None; granted as usize];
+                Ok(queue_counts(queues.len()).into())
             }
             Feature::KEEP_ALIVE_TIMER => {
                 let set = controller.set_keep_alive(value);
-                let deadline = controller.deadline();
-                if let Some(deadline) = deadline {
-                    self.expect_deadline(deadline);
-                }
+                let number = controller.id();
+                self.expect_silence(number);
                 Ok(set.into())
             }
             Feature::ASYNC_EVENT_CONFIGURATION => {
-                let offered = match controller.subject {
+                let offered = match controller.subject() {
                     Subject::Discovery => EventMask::DISCOVERY,
                     Subject::Subsystem(_) => EventMask::NAMESPACES,
                 };
@@ -170,11 +174,11 @@ impl Target {
                 Ok(0)
             }
             Feature::VOLATILE_WRITE_CACHE if has_cache => {
-                controller.write_cache = value & 1 != 0;
+                controller.control.set_write_cache(value & 1 != 0);
                 Ok(0)
             }
             Feature::HOST_IDENTIFIER => Err(Status::SEQUENCE_ERROR.do_not_retry()),
-            _ if controller.subject == Subject::Discovery => {
+            _ if controller.subject() == Subject::Discovery => {
                 Err(Status::INVALID_FIELD.do_not_retry())
             }
             _ => controller.features.set(feature, value).map(|()| 0),
@@ -190,19 +194,21 @@ impl Target {
         select: u8,
         value: u32,
     ) -> Result<Plan, Status> {
-        let has_cache = self.has_cache(id);
+        let (has_cache, shared) = (self.has_cache(id), Arc::clone(&self.shared));
         let controller = self.controller_mut(id).expect("its queue is open");
         if select != 0 {
             // Only current values: ONCS says that Select is not supported.
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         let dword = match feature {
-            Feature::NUMBER_OF_QUEUES if controller.subject != Subject::Discovery => {
-                queue_counts(controller)
+            Feature::NUMBER_OF_QUEUES if controller.subject() != Subject::Discovery => {
+                queue_counts(shared.lock().io_queues(controller.id()).len())
             }
-            Feature::KEEP_ALIVE_TIMER => controller.keep_alive(),
+            Feature::KEEP_ALIVE_TIMER => controller.control.keep_alive(),
             Feature::ASYNC_EVENT_CONFIGURATION => controller.events.enabled.0,
-            Feature::VOLATILE_WRITE_CACHE if has_cache => controller.write_cache.into(),
+            Feature::VOLATILE_WRITE_CACHE if has_cache => {
+                controller.control.has_write_cache().into()
+            }
             Feature::HOST_IDENTIFIER => {
                 if value & EXTENDED_HOST_ID == 0 {
                     return Err(Status::HOST_ID_INCONSISTENT.do_not_retry());
@@ -210,7 +216,7 @@ impl Target {
                 io::to_host(entry, 16)?;
                 return Ok(Plan::Answer(Answer::HostId, 16));
             }
-            _ if controller.subject == Subject::Discovery => {
+            _ if controller.subject() == Subject::Discovery => {
                 return Err(Status::INVALID_FIELD.do_not_retry());
             }
             _ => controller.features.get(feature, value)?,
@@ -223,7 +229,9 @@ impl Target {
     fn abort(&mut self, id: ControllerRef, queue: u16, cid: u16) -> u32 {
         const ABORTED: u32 = 0;
         const NOT_ABORTED: u32 = 1;
-        let Some(connection) = self.queue_of(id, queue) else {
+        // Another machine's commands are well on their way when this could reach it.
+        let found = self.queue_of(id, queue);
+        let Some(connection) = found.filter(|queue| queue.machine == self.machine) else {
             return NOT_ABORTED;
         };
         let live = self.open_mut(connection).expect("it is a queue");
@@ -249,7 +257,7 @@ impl Target {
     /// Whether the controller has a volatile write cache.
     fn has_cache(&self, id: ControllerRef) -> bool {
         let controller = self.controllers.get(id.index, id.generation);
-        match controller.expect("its queue is open").subject {
+        match controller.expect("its queue is open").subject() {
             Subject::Discovery => false,
             Subject::Subsystem(at) => self.subsystems[at].has_volatile_cache(),
         }
@@ -258,10 +266,13 @@ impl Target {
     /// The connection of a controller's queue.
     fn queue_of(&mut self, id: ControllerRef, queue: u16) -> Option<ConnectionId> {
         let controller = self.controller_mut(id)?;
-        match queue.checked_sub(1) {
-            None => Some(controller.admin),
-            Some(at) => *controller.queues.get(usize::from(at))?,
-        }
+        let (admin, number) = (controller.admin, controller.id());
+        let Some(at) = queue.checked_sub(1) else {
+            return Some(admin);
+        };
+        let mut state = self.shared.lock();
+        let found = state.io_queues(number).get(usize::from(at))?.as_ref()?;
+        Some(found.connection)
     }
 
     /// Tells the host what it waits for.
@@ -276,11 +287,10 @@ impl Target {
     }
 }
 
-fn queue_counts(controller: &Controller) -> u32 {
-    let queues = controller.queues.len() as u32;
+fn queue_counts(queues: usize) -> u32 {
     QueueCounts {
-        submission: queues,
-        completion: queues,
+        submission: queues as u32,
+        completion: queues as u32,
     }
     .to_dword()
 }

@@ -16,7 +16,9 @@ use wire::nvme::log::{
 use super::config::{Config, Namespace};
 use super::controller::{Controller, ERROR_LOG_ENTRIES, KEEP_ALIVE_GRANULARITY, Subject};
 use super::events::MAX_REQUESTS;
+use super::shared::Shared;
 use super::subsystem::Live;
+use super::traffic::Traffic;
 use super::{VERSION, fabrics};
 
 /// Bytes of an answer that are made at once.
@@ -45,8 +47,8 @@ pub(super) struct View<'a> {
     pub config: &'a Config,
     pub subsystems: &'a [Live],
     pub controller: &'a Controller,
+    pub shared: &'a Shared,
     pub discovery_generation: u64,
-    pub started: Instant,
     pub now: Instant,
 }
 
@@ -95,7 +97,7 @@ impl Answer {
                 emit_namespace_list(page, nsids.filter(|nsid| nsid > after));
             }
             Answer::HostId => {
-                page[..16].copy_from_slice(&view.controller.host_id);
+                page[..16].copy_from_slice(&view.controller.control.owner.host.id);
                 return 16;
             }
             Answer::ChangedNamespaces(nsids, _) => {
@@ -165,7 +167,7 @@ const ADMIN_COMMANDS: [u8; 7] = [
 
 impl View<'_> {
     fn subsystem(&self) -> Option<&Live> {
-        match self.controller.subject {
+        match self.controller.subject() {
             Subject::Discovery => None,
             Subject::Subsystem(at) => Some(&self.subsystems[at]),
         }
@@ -188,7 +190,7 @@ impl View<'_> {
             // Several ports, several controllers.
             cmic: 0b11,
             mdts: (limits.data / 4096).ilog2() as u8,
-            cntlid: self.controller.id,
+            cntlid: self.controller.id(),
             ver: VERSION.0,
             oaes: match io {
                 true => EventMask::NAMESPACES.0,
@@ -240,22 +242,26 @@ impl View<'_> {
     fn log(&self, log: LogPage, page: &mut [u8; PIECE]) -> usize {
         match log {
             LogPage::SUPPORTED => {
-                SupportedPages::of(pages(self.controller.subject)).emit(page);
+                SupportedPages::of(pages(self.controller.subject())).emit(page);
                 SupportedPages::LEN
             }
             LogPage::ERROR => {
                 let places = page.chunks_exact_mut(ErrorEntry::LEN);
-                for (entry, place) in self.controller.errors.entries().iter().zip(places) {
+                let errors = self.controller.control.errors();
+                for (entry, place) in errors.entries().iter().zip(places) {
                     entry.emit(place);
                 }
                 ErrorEntry::LEN * ERROR_LOG_ENTRIES
             }
             LogPage::HEALTH => {
-                let traffic = self.subsystem().map(|s| s.traffic).unwrap_or_default();
+                let traffic = match self.controller.subject() {
+                    Subject::Discovery => Traffic::default(),
+                    Subject::Subsystem(at) => self.shared.traffic(at),
+                };
                 let mut health = traffic.health();
-                let on = self.now.saturating_duration_since(self.started);
+                let on = self.now.saturating_duration_since(self.shared.started);
                 health.power_on_hours = u128::from(on.as_secs() / 3600);
-                health.error_log_entries = self.controller.errors.count().into();
+                health.error_log_entries = self.controller.control.errors().count().into();
                 health.emit(page);
                 wire::nvme::log::HealthLog::LEN
             }
@@ -290,7 +296,7 @@ impl View<'_> {
     }
 
     fn discovery_unit(&self, index: usize, unit: &mut [u8; DiscoveryEntry::LEN]) {
-        let host = &self.controller.host;
+        let host = &self.controller.control.owner.host.nqn;
         let allowed = self.subsystems.iter().filter(|s| s.hosts.allow(host));
         let portals = &self.config.portals;
         if index == 0 {

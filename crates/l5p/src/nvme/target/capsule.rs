@@ -10,6 +10,7 @@ use super::answer::Answer;
 use super::command::{ConnectRequest, State, StoreWork, Work};
 use super::config::ADMIN_IN_CAPSULE;
 use super::connection::{Incoming, Phase};
+use super::controller::Subject;
 use super::ids::{CommandRef, ConnectionId};
 use super::io;
 use super::machine::Target;
@@ -35,7 +36,7 @@ impl Target {
         id: ConnectionId,
         capsule: &CapsuleCmd,
     ) -> Result<Place, FatalError> {
-        let in_capsule = self.config.limits.in_capsule;
+        let (in_capsule, started) = (self.config.limits.in_capsule, self.started);
         let connection = self.open_mut(id).expect("it is open");
         let room = match connection.phase {
             Phase::Connecting { .. } | Phase::Admin(_) => ADMIN_IN_CAPSULE,
@@ -53,8 +54,8 @@ impl Target {
             return Err(FatalError::of(FatalErrorStatus::SEQUENCE));
         };
         let owns_cid = connection.command(slot).is_some_and(|c| c.owns_cid);
-        if let Some(controller) = self.controller_of(id) {
-            controller.hear(now);
+        if let Some(queue) = &connection.queue {
+            queue.heard.hear(now.saturating_duration_since(started));
         }
         self.counters.commands += 1;
         let plan = match owns_cid {
@@ -101,24 +102,22 @@ impl Target {
             Phase::Io { .. } if entry.opcode == opcode::FABRICS => {
                 Err(Status::INVALID_OPCODE.do_not_retry())
             }
-            Phase::Io { controller, .. } => self.io_command(controller, entry),
+            Phase::Io { .. } => self.io_command(id, entry),
             _ => super::fabrics::connect_command(entry),
         }
     }
 
-    fn io_command(
-        &mut self,
-        controller: super::ids::ControllerRef,
-        entry: &SubmissionEntry,
-    ) -> Result<Plan, Status> {
-        let controller = self.controller_mut(controller).expect("its queue is open");
-        let super::controller::Subject::Subsystem(subsystem) = controller.subject else {
+    fn io_command(&mut self, id: ConnectionId, entry: &SubmissionEntry) -> Result<Plan, Status> {
+        let connection = self.open_mut(id).expect("it is open");
+        let queue = connection.queue.as_ref().expect("it is a queue");
+        let control = &queue.control;
+        let Subject::Subsystem(subsystem) = control.subject() else {
             return Err(Status::INVALID_OPCODE.do_not_retry());
         };
-        if !controller.is_ready() {
+        if !control.is_ready() {
             return Err(Status::SEQUENCE_ERROR.do_not_retry());
         }
-        let write_cache = controller.write_cache;
+        let write_cache = control.has_write_cache();
         let (subsystem, limits) = (&self.subsystems[subsystem], &self.config.limits);
         match io::plan(entry, subsystem, limits, write_cache)? {
             io::Planned::Work(work) => Ok(Plan::Store(work)),

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::action::CloseReason;
+use super::controller::Controller;
 use super::ids::ConnectionId;
 use super::machine::Target;
 
@@ -23,7 +24,7 @@ impl Target {
         let mut missed: Vec<(ConnectionId, CloseReason)> = Vec::new();
         for ((index, generation), connection) in self.connections.iter() {
             if late(connection.deadline()) {
-                let id = ConnectionId { index, generation };
+                let id = self.connection_id(index, generation);
                 let why = match connection.pending_until() {
                     Some(_) => CloseReason::Handshake,
                     None => CloseReason::R2t,
@@ -31,9 +32,9 @@ impl Target {
                 missed.push((id, why));
             }
         }
-        for (_, controller) in self.controllers.iter() {
-            if late(controller.deadline()) {
-                missed.push((controller.admin, CloseReason::KeepAlive));
+        for (admin, deadline) in self.controller_deadlines() {
+            if late(deadline) {
+                missed.push((admin, CloseReason::KeepAlive));
             }
         }
         for (id, why) in missed {
@@ -45,8 +46,19 @@ impl Target {
             self.close(id, why);
         }
         let connections = self.connections.iter().filter_map(|(_, c)| c.deadline());
-        let controllers = self.controllers.iter().filter_map(|(_, c)| c.deadline());
+        let controllers = self.controller_deadlines().into_iter();
+        let controllers = controllers.filter_map(|(_, deadline)| deadline);
         self.next_deadline = connections.chain(controllers).min();
+    }
+
+    /// The admin queues of this machine's controllers, and when their hosts count as gone: whatever machine has heard of them last.
+    fn controller_deadlines(&self) -> Vec<(ConnectionId, Option<Instant>)> {
+        let state = self.shared.lock();
+        let deadline = |controller: &Controller| state.deadline(controller.id(), self.started);
+        let controllers = self.controllers.iter();
+        controllers
+            .map(|(_, controller)| (controller.admin, deadline(controller)))
+            .collect()
     }
 
     /// There is a deadline that may be before all others.

@@ -1,6 +1,7 @@
 //! A connection: a queue of a controller, or about to become one.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use wire::nvme::command::Status;
@@ -8,6 +9,7 @@ use wire::nvme::{Digests, ICReq, Nqn};
 
 use super::cids::CidSet;
 use super::command::{Command, State, Work};
+use super::control::{Control, Heard};
 use super::controller::Subject;
 use super::ids::ControllerRef;
 
@@ -16,8 +18,8 @@ pub(super) struct Connection {
     /// What TLS has proved of the host, where there was TLS.
     pub identity: Option<PskIdentity>,
     pub phase: Phase,
-    /// Whose queue it is or was.
-    pub owner: Option<QueueOwner>,
+    /// The queue that it is or was.
+    pub queue: Option<Queue>,
     pub digests: Digests,
     /// HPDA of the host.
     pub alignment: u8,
@@ -47,6 +49,13 @@ struct Outstanding {
     count: u32,
     /// By when some data must come. None if there are none.
     deadline: Option<Instant>,
+}
+
+/// A queue, as its connection's machine has it: what commands need of its controller, whichever machine has that.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    pub control: Arc<Control>,
+    pub heard: Arc<Heard>,
 }
 
 /// Who has a queue, and of what.
@@ -85,11 +94,8 @@ pub(super) enum Phase {
     Connecting { deadline: Instant },
     /// It is the admin queue.
     Admin(ControllerRef),
-    /// It is an I/O queue.
-    Io {
-        controller: ControllerRef,
-        queue: u16,
-    },
+    /// It is the I/O queue of this number.
+    Io { queue: u16 },
     /// It is closed. Its place is kept while stores work for it.
     Closed,
 }
@@ -114,7 +120,7 @@ impl Connection {
         Connection {
             identity,
             phase: Phase::Opening { deadline },
-            owner: None,
+            queue: None,
             digests: Digests::NONE,
             alignment: 0,
             max_r2t: 0,
@@ -159,12 +165,18 @@ impl Connection {
         self.r2ts.deadline = (self.r2ts.count > 0).then_some(deadline);
     }
 
-    /// The controller that it is a queue of.
-    pub(super) fn controller(&self) -> Option<ControllerRef> {
+    /// The number of the queue that it is.
+    pub(super) fn queue_number(&self) -> Option<u16> {
         match self.phase {
-            Phase::Admin(controller) | Phase::Io { controller, .. } => Some(controller),
+            Phase::Admin(_) => Some(0),
+            Phase::Io { queue } => Some(queue),
             _ => None,
         }
+    }
+
+    /// What it is or was a queue of.
+    pub(super) fn subject(&self) -> Option<Subject> {
+        Some(self.queue.as_ref()?.control.subject())
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -181,12 +193,12 @@ impl Connection {
     pub(super) fn become_queue(
         &mut self,
         phase: Phase,
-        owner: QueueOwner,
+        queue: Queue,
         entries: u32,
         no_flow_control: bool,
     ) {
         self.phase = phase;
-        self.owner = Some(owner);
+        self.queue = Some(queue);
         self.entries = entries;
         self.no_flow_control = no_flow_control;
         // Connect was its first entry.

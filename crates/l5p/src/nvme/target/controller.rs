@@ -1,11 +1,11 @@
-//! A controller: what a host gets by Connect on an admin queue, until that queue is gone.
+//! A controller: what a host gets by Connect on an admin queue, until that queue is gone. The machine of that queue has it.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use wire::nvme::Nqn;
 use wire::nvme::command::{Configuration, ControllerStatus, Shutdown, ShutdownStatus, Status};
 use wire::nvme::log::ErrorEntry;
 
+use super::control::Control;
 use super::events::Events;
 use super::features::Features;
 use super::ids::ConnectionId;
@@ -17,14 +17,9 @@ pub(super) const ERROR_LOG_ENTRIES: usize = 16;
 
 /// A controller.
 pub(super) struct Controller {
-    /// CNTLID.
-    pub id: u16,
-    pub subject: Subject,
-    pub host: Nqn,
-    pub host_id: [u8; 16],
+    /// What other machines know of it too.
+    pub control: Arc<Control>,
     pub admin: ConnectionId,
-    /// The I/O queues, the first of which is queue 1. As many as were granted.
-    pub queues: Vec<Option<ConnectionId>>,
     configuration: Configuration,
     /// How far a shutdown is.
     shutdown: ShutdownStatus,
@@ -34,16 +29,9 @@ pub(super) struct Controller {
     pub flushes: u32,
     /// The host has asked for another shutdown since they began.
     pub flush_again: bool,
-    keep_alive: Duration,
-    heard: Instant,
-    /// Whether the volatile write cache is enabled.
-    pub write_cache: bool,
-    /// Other features.
+    /// Features that change nothing here.
     pub features: Features,
-    /// I/O queues that a reset has deleted, on whose commands stores may still work.
-    pub leaving: Vec<ConnectionId>,
     pub events: Events,
-    pub errors: ErrorLog,
 }
 
 /// What a controller gives access to.
@@ -65,34 +53,27 @@ pub(super) enum Configured {
 }
 
 impl Controller {
-    pub(super) fn new(
-        now: Instant,
-        id: u16,
-        subject: Subject,
-        host: (Nqn, [u8; 16]),
-        admin: ConnectionId,
-        io_queues: u16,
-    ) -> Controller {
+    pub(super) fn new(control: Arc<Control>, admin: ConnectionId) -> Controller {
         Controller {
-            id,
-            subject,
-            host: host.0,
-            host_id: host.1,
+            control,
             admin,
-            queues: vec![None; usize::from(io_queues)],
             configuration: Configuration::default(),
             shutdown: ShutdownStatus::None,
             failed: false,
             flushes: 0,
             flush_again: false,
-            keep_alive: Duration::ZERO,
-            heard: now,
-            write_cache: true,
             features: Features::default(),
-            leaving: Vec::new(),
             events: Events::default(),
-            errors: ErrorLog::default(),
         }
+    }
+
+    /// CNTLID.
+    pub(super) fn id(&self) -> u16 {
+        self.control.id
+    }
+
+    pub(super) fn subject(&self) -> Subject {
+        self.control.subject()
     }
 
     /// Sets the keep-alive time-out, zero for none, rounded up to its granularity (Base 2.0c §3.9). Gives the time set,
@@ -100,27 +81,12 @@ impl Controller {
     pub(super) fn set_keep_alive(&mut self, milliseconds: u32) -> u32 {
         let unit = u32::from(KEEP_ALIVE_GRANULARITY) * 100;
         let rounded = milliseconds.div_ceil(unit).saturating_mul(unit);
-        self.keep_alive = Duration::from_millis(rounded.into());
+        self.control.set_keep_alive(rounded);
         rounded
     }
 
-    /// The keep-alive time-out, milliseconds.
-    pub(super) fn keep_alive(&self) -> u32 {
-        self.keep_alive.as_millis() as u32
-    }
-
-    /// A command came: with traffic-based keep-alive, that is a sign of life (§3.9.2).
-    pub(super) fn hear(&mut self, now: Instant) {
-        self.heard = now;
-    }
-
-    /// When the host counts as gone.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        (!self.keep_alive.is_zero()).then(|| self.heard + self.keep_alive)
-    }
-
     /// Whether I/O queues may be made and used.
-    pub(super) fn is_ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         self.configuration.enabled() && !self.failed
     }
 
@@ -133,11 +99,9 @@ impl Controller {
         ControllerStatus::new(self.is_ready() || resetting, self.failed, self.shutdown)
     }
 
-    /// As it was when it was made, but for CC and for errors, of which the log keeps what there was. `leaving`: its queues.
-    pub(super) fn reset(&mut self, leaving: Vec<ConnectionId>) {
-        self.queues.fill(None);
-        self.leaving.extend(leaving);
-        self.write_cache = true;
+    /// As it was when it was made, but for CC and for errors, of which the log keeps what there was.
+    pub(super) fn reset(&mut self) {
+        self.control.set_write_cache(true);
         self.features = Features::default();
         self.events = Events::default();
     }
@@ -146,7 +110,7 @@ impl Controller {
     pub(super) fn configure(&mut self, new: Configuration) -> Configured {
         let old = std::mem::replace(&mut self.configuration, new);
         if new.enabled() && !old.enabled() {
-            let io = matches!(self.subject, Subject::Subsystem(_));
+            let io = matches!(self.subject(), Subject::Subsystem(_));
             let entries = (new.submission_shift(), new.completion_shift());
             self.failed = new.command_set() != 0
                 || new.page_shift() != 0
@@ -158,6 +122,7 @@ impl Controller {
             self.failed = false;
             self.shutdown = ShutdownStatus::None;
         }
+        self.control.set_ready(self.is_ready());
         let asks = matches!(new.shutdown(), Shutdown::Normal | Shutdown::Abrupt);
         if asks && self.shutdown == ShutdownStatus::None {
             self.shutdown = ShutdownStatus::Occurring;
@@ -177,6 +142,7 @@ impl Controller {
     /// host resets the controller (Base 2.0c §3.1.3.6).
     pub(super) fn fail_to_shut_down(&mut self) {
         self.failed |= self.shutdown == ShutdownStatus::Occurring;
+        self.control.set_ready(self.is_ready());
     }
 }
 

@@ -1,5 +1,6 @@
 //! Connect and properties (Base 2.0c §6).
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use wire::nvme::Nqn;
@@ -13,10 +14,12 @@ use super::action::{Action, Operation, Owner, StoreRequest};
 use super::capsule::Plan;
 use super::command::ConnectRequest;
 use super::config::Config;
-use super::connection::{Connection, Host, Phase, QueueOwner};
+use super::connection::{Host, Phase, Queue, QueueOwner};
+use super::control::Heard;
 use super::controller::{Configured, Controller, Subject};
 use super::ids::{ConnectionId, ControllerRef};
 use super::machine::Target;
+use super::shared::{NoQueue, QueueRef};
 
 /// Where the fields of Connect are: in its entry, and in its data.
 mod offset {
@@ -26,8 +29,6 @@ mod offset {
     pub(super) const SUBNQN: u16 = 256;
 }
 
-/// The highest CNTLID (Base 2.0c §3.1.2.2).
-const MAX_CONTROLLER_ID: u16 = 0xffef;
 /// Half seconds that becoming ready may take (CAP.TO).
 const READY_TIMEOUT: u8 = 30;
 
@@ -79,6 +80,17 @@ impl Refusal {
     }
 }
 
+/// Whose queue it is to be.
+fn owner_of(data: &ConnectData, subject: Subject) -> QueueOwner {
+    QueueOwner {
+        host: Host {
+            nqn: data.host,
+            id: data.host_id,
+        },
+        subject,
+    }
+}
+
 impl Target {
     /// Acts on Connect, whose data has come.
     pub(super) fn connect(
@@ -89,6 +101,8 @@ impl Target {
         request: ConnectRequest,
         data: &[u8],
     ) {
+        // Queues that were there before may wait to be closed here.
+        self.look_at_mail();
         let connected = match data
             .first_chunk::<CONNECT_DATA_LEN>()
             .map(ConnectData::parse)
@@ -128,45 +142,31 @@ impl Target {
         if request.entries > admin_entries(&self.config) {
             return Err(Refusal::invalid(false, offset::SQSIZE));
         }
-        let owner = QueueOwner {
-            host: Host {
-                nqn: data.host,
-                id: data.host_id,
-            },
-            subject,
-        };
-        // A write of a connection that is gone must not come after those of the next one.
-        let is_leaving = |c: &Connection| c.is_closed() && c.owner == Some(owner);
-        if self.connections.iter().any(|(_, c)| is_leaving(c)) {
-            return Err(Refusal(Status::CONNECT_CONTROLLER_BUSY, 0));
-        }
-        self.expect_room()?;
         let io_queues = match subject {
             Subject::Discovery => 0,
             Subject::Subsystem(_) => self.config.limits.io_queues,
         };
-        let host = (data.host, data.host_id);
-        let cntlid = self.free_controller_id();
-        let make = |_, _| {
-            let mut controller = Controller::new(now, cntlid, subject, host, id, io_queues);
-            controller.set_keep_alive(request.keep_alive);
-            controller
-        };
-        let Some((index, generation)) = self.controllers.insert(make) else {
-            return Err(Refusal(Status::CONNECT_CONTROLLER_BUSY, 0));
-        };
-        self.last_controller_id = cntlid;
-        let controller = ControllerRef { index, generation };
-        let deadline = self
+        let owner = owner_of(data, subject);
+        let (queue, heard) = self.new_queue(now, id);
+        let added = self.shared.lock().add_controller(owner, queue, io_queues);
+        let control = added.ok_or(Refusal(Status::CONNECT_CONTROLLER_BUSY, 0))?;
+        let cntlid = control.id;
+        let mut controller = Controller::new(Arc::clone(&control), id);
+        controller.set_keep_alive(request.keep_alive);
+        let (index, generation) = self
             .controllers
-            .get(index, generation)
-            .and_then(Controller::deadline);
-        if let Some(deadline) = deadline {
-            self.expect_deadline(deadline);
-        }
+            .insert(|_, _| controller)
+            .expect("all machines together have no more than one has room for");
+        let controller = ControllerRef {
+            machine: self.machine,
+            index,
+            generation,
+        };
+        self.expect_silence(cntlid);
         let phase = Phase::Admin(controller);
+        let queue = Queue { control, heard };
         let connection = self.open_mut(id).expect("it is open");
-        connection.become_queue(phase, owner, request.entries, request.no_flow_control);
+        connection.become_queue(phase, queue, request.entries, request.no_flow_control);
         self.counters.controllers += 1;
         Ok(cntlid)
     }
@@ -179,59 +179,46 @@ impl Target {
         data: &ConnectData,
     ) -> Result<u16, Refusal> {
         let subject = self.admit(id, data)?;
-        self.expect_room()?;
-        let most = self.config.limits.queue_entries;
-        let is_it = |controller: &Controller| {
-            controller.id == data.controller
-                && controller.subject == subject
-                && controller.host == data.host
-                && controller.host_id == data.host_id
-        };
-        let found = self.controllers.iter().find(|(_, c)| is_it(c));
-        let Some(((index, generation), _)) = found else {
-            return Err(Refusal::invalid(true, offset::CNTLID));
-        };
-        let reference = ControllerRef { index, generation };
-        // As above: a write of a queue that a reset has deleted comes first.
-        if self.is_resetting(reference) {
-            return Err(Refusal(Status::CONNECT_CONTROLLER_BUSY, 0));
-        }
-        let controller = self.controller_mut(reference).expect("it was found");
-        let Some(place) = controller.queues.get(usize::from(request.queue) - 1) else {
-            return Err(Refusal::invalid(false, offset::QID));
-        };
-        if place.is_some() || !controller.is_ready() {
-            return Err(Refusal::of(Status::SEQUENCE_ERROR));
-        }
-        if request.entries > most {
+        if request.entries > self.config.limits.queue_entries {
             return Err(Refusal::invalid(false, offset::SQSIZE));
         }
-        controller.queues[usize::from(request.queue) - 1] = Some(id);
-        controller.hear(now);
-        let cntlid = controller.id;
+        let owner = owner_of(data, subject);
+        let (queue, heard) = self.new_queue(now, id);
+        let mut state = self.shared.lock();
+        let added = state.add_queue(data.controller, &owner, request.queue, queue);
+        let control = added.map_err(|why| match why {
+            NoQueue::Busy => Refusal(Status::CONNECT_CONTROLLER_BUSY, 0),
+            NoQueue::NoController => Refusal::invalid(true, offset::CNTLID),
+            NoQueue::NoSuchQueue => Refusal::invalid(false, offset::QID),
+            NoQueue::Sequence => Refusal::of(Status::SEQUENCE_ERROR),
+        })?;
+        drop(state);
+        let cntlid = control.id;
         let phase = Phase::Io {
-            controller: reference,
             queue: request.queue,
         };
-        let owner = QueueOwner {
-            host: Host {
-                nqn: data.host,
-                id: data.host_id,
-            },
-            subject,
-        };
+        let queue = Queue { control, heard };
         let connection = self.open_mut(id).expect("it is open");
-        connection.become_queue(phase, owner, request.entries, request.no_flow_control);
+        connection.become_queue(phase, queue, request.entries, request.no_flow_control);
         Ok(cntlid)
     }
 
-    /// Whether there may be one more queue.
-    fn expect_room(&self) -> Result<(), Refusal> {
-        let queues = self.connections.iter();
-        let queues = queues.filter(|(_, c)| c.controller().is_some()).count();
-        match queues < self.config.limits.connections {
-            true => Ok(()),
-            false => Err(Refusal(Status::CONNECT_CONTROLLER_BUSY, 0)),
+    /// A queue on this connection, of which the host is heard now.
+    fn new_queue(&self, now: Instant, connection: ConnectionId) -> (QueueRef, Arc<Heard>) {
+        let heard = Heard::new(now.saturating_duration_since(self.started));
+        let heard = Arc::new(heard);
+        let queue = QueueRef {
+            connection,
+            heard: Arc::clone(&heard),
+        };
+        (queue, heard)
+    }
+
+    /// There is a deadline for the host of this controller to be heard.
+    pub(super) fn expect_silence(&mut self, controller: u16) {
+        let deadline = self.shared.lock().deadline(controller, self.started);
+        if let Some(deadline) = deadline {
+            self.expect_deadline(deadline);
         }
     }
 
@@ -257,21 +244,6 @@ impl Target {
         Ok(subject)
     }
 
-    /// A CNTLID that no controller has or had lately.
-    fn free_controller_id(&self) -> u16 {
-        let mut id = self.last_controller_id;
-        loop {
-            id = if id >= MAX_CONTROLLER_ID { 1 } else { id + 1 };
-            if !self
-                .controllers
-                .iter()
-                .any(|(_, controller)| controller.id == id)
-            {
-                return id;
-            }
-        }
-    }
-
     /// A fabrics command on an admin queue.
     pub(super) fn fabrics_command(
         &mut self,
@@ -292,8 +264,10 @@ impl Target {
 
     fn property(&mut self, id: ControllerRef, property: Property) -> Result<u64, Status> {
         let entries = self.config.limits.queue_entries;
-        let resetting = self.is_resetting(id);
-        let controller = self.controller_mut(id).expect("its queue is open");
+        let (controllers, shared) = (&mut self.controllers, &self.shared);
+        let controller = controllers.get_mut(id.index, id.generation);
+        let controller = controller.expect("its queue is open");
+        let resetting = shared.lock().is_resetting(controller.id());
         match property {
             Property::CAP => Ok(Capabilities::new(entries, READY_TIMEOUT).0),
             Property::VS => Ok(VERSION.0.into()),
@@ -325,7 +299,7 @@ impl Target {
     /// Makes durable what the controller's host has written.
     fn flush_for_shutdown(&mut self, id: ControllerRef) {
         let controller = self.controller_mut(id).expect("its queue is open");
-        let subject = controller.subject;
+        let subject = controller.subject();
         let mut flushes = 0;
         if let Subject::Subsystem(at) = subject {
             let volatile = self.subsystems[at].namespaces().iter();
@@ -354,7 +328,8 @@ impl Target {
         if let Err(status) = result {
             controller.fail_to_shut_down();
             // Of no command, on the admin queue, for all namespaces.
-            controller.errors.record(0, 0xffff, status, 0xffff_ffff);
+            let control = &controller.control;
+            control.record_error(0, 0xffff, status, 0xffff_ffff);
         }
         controller.flushes = controller.flushes.saturating_sub(1);
         if controller.flushes > 0 {

@@ -1,8 +1,9 @@
 //! Names of connections, of controllers and of commands.
 
-/// A TCP connection of a host. Never names another one, also when its place is used again.
+/// A TCP connection of a host. Never names another one, also when its place is used again, and not one of another machine of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId {
+    pub(super) machine: u16,
     pub(super) index: u32,
     pub(super) generation: u32,
 }
@@ -12,6 +13,12 @@ impl ConnectionId {
     #[must_use]
     pub fn index(self) -> usize {
         self.index as usize
+    }
+
+    /// Which of the target's machines has it: 0, if there is one.
+    #[must_use]
+    pub fn machine(self) -> usize {
+        self.machine.into()
     }
 }
 
@@ -27,6 +34,15 @@ pub struct CommandRef {
 /// A controller that a host has made by Connect on an admin queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ControllerRef {
+    pub(super) machine: u16,
     pub(super) index: u32,
     pub(super) generation: u32,
+}
+
+impl ControllerRef {
+    /// Which of the target's machines has its admin queue: 0, if there is one.
+    #[must_use]
+    pub fn machine(self) -> usize {
+        self.machine.into()
+    }
 }

@@ -7,7 +7,7 @@ use wire::nvme::command::Status;
 
 use super::action::Operation;
 use super::command::StoreWork;
-use super::connection::{Host, Phase};
+use super::connection::Host;
 use super::controller::Subject;
 use super::ids::ConnectionId;
 use super::machine::Target;
@@ -79,30 +79,25 @@ impl Target {
         self.counters
     }
 
-    /// All queues, in the order of their connections' places.
+    /// All queues of this machine, in the order of their connections' places.
     pub fn queues(&self) -> impl Iterator<Item = QueueInfo> {
         self.connections
             .iter()
             .filter_map(|((index, generation), connection)| {
-                let controller = connection.controller()?;
-                let controller = self
-                    .controllers
-                    .get(controller.index, controller.generation)?;
+                let number = connection.queue_number()?;
+                let control = &connection.queue.as_ref()?.control;
                 Some(QueueInfo {
-                    connection: ConnectionId { index, generation },
-                    controller: controller.id,
-                    queue: match connection.phase {
-                        Phase::Io { queue, .. } => queue,
-                        _ => 0,
-                    },
-                    host: controller.host,
-                    subsystem: match controller.subject {
+                    connection: self.connection_id(index, generation),
+                    controller: control.id,
+                    queue: number,
+                    host: control.owner.host.nqn,
+                    subsystem: match control.subject() {
                         Subject::Discovery => Nqn::DISCOVERY,
                         Subject::Subsystem(at) => self.subsystems[at].nqn,
                     },
                     entries: connection.entries,
                     in_flight: connection.in_flight(),
-                    deadline: controller.deadline(),
+                    deadline: self.shared.lock().deadline(control.id, self.started),
                 })
             })
     }
@@ -111,7 +106,7 @@ impl Target {
     #[must_use]
     pub fn host(&self, id: ConnectionId) -> Option<Host> {
         let connection = self.connections.get(id.index, id.generation)?;
-        Some(connection.owner?.host)
+        Some(connection.queue.as_ref()?.control.owner.host)
     }
 
     /// Connections that there are, queues or not; those too that are closed while a store works for them.
@@ -120,35 +115,39 @@ impl Target {
         self.connections.len()
     }
 
-    /// Controllers that there are.
+    /// Controllers that there are, of all machines of the target.
     #[must_use]
     pub fn controllers(&self) -> usize {
-        self.controllers.len()
+        self.shared.lock().controllers()
     }
 
-    /// A store has worked on a command of this connection.
-    pub(super) fn count(&mut self, id: ConnectionId, work: &StoreWork, result: Result<(), Status>) {
-        let subject = self.controller_of(id).map(|controller| controller.subject);
+    /// A store has worked on a command of a queue.
+    pub(super) fn count(
+        &mut self,
+        subject: Option<Subject>,
+        work: &StoreWork,
+        result: Result<(), Status>,
+    ) {
         let Some(Subject::Subsystem(at)) = subject else {
             return;
         };
-        let traffic = &mut self.subsystems[at].traffic;
+        let traffic = &self.traffic[at];
         if let Err(status) = result {
             let on_medium = status.code_type() == 2 && !status.is(Status::COMPARE_FAILURE);
-            traffic.media_errors += u128::from(on_medium);
+            if on_medium {
+                traffic.medium_failed();
+            }
             return;
         }
         let counters = &mut self.counters;
         match work.operation {
             Operation::Read { len, .. } | Operation::Compare { len, .. } => {
-                traffic.reads += 1;
-                traffic.bytes_read += u128::from(len);
+                traffic.read_done(len);
                 counters.reads += 1;
                 counters.bytes_read += u64::from(len);
             }
             Operation::Write { len, .. } => {
-                traffic.writes += 1;
-                traffic.bytes_written += u128::from(len);
+                traffic.write_done(len);
                 counters.writes += 1;
                 counters.bytes_written += u64::from(len);
             }

@@ -1,6 +1,7 @@
 //! The machine: its calls, and what they do to connections.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use wire::nvme::command::Status;
@@ -8,21 +9,30 @@ use wire::nvme::{FatalError, FatalErrorStatus, ICReq, Nqn, Pdu};
 
 use super::action::{Action, CloseReason, FilledBy, Operation, Owner, Place, StoreRequest};
 use super::command::{State, Work};
-use super::config::{Config, ConfigError, Namespace};
-use super::connection::{Connection, Incoming, Phase, PskIdentity};
-use super::controller::{Controller, Subject};
+use super::config::{Config, ConfigError};
+use super::connection::{Connection, Incoming, Phase, PskIdentity, Queue};
+use super::controller::Controller;
 use super::ids::{CommandRef, ConnectionId, ControllerRef};
 use super::info::Counters;
+use super::shared::{Mail, QueueRef, Shared};
 use super::slab::Slab;
 use super::subsystem::Live;
+use super::traffic::TrafficCells;
 
-/// A target: all its subsystems, and all that hosts have of it. See the [module](super) for how to drive it.
+/// A target, or one of several machines that are one target: all its subsystems, and what hosts have of it on some connections. See the
+/// [module](super) for how to drive it.
 pub struct Target {
     pub(super) config: Config,
+    pub(super) shared: Arc<Shared>,
+    /// Which one it is.
+    pub(super) machine: u16,
+    pub(super) mail: Arc<Mail>,
+    /// By subsystem.
+    pub(super) traffic: Arc<[TrafficCells]>,
     pub(super) subsystems: Vec<Live>,
     pub(super) connections: Slab<Connection>,
+    /// Those whose admin queue is here.
     pub(super) controllers: Slab<Controller>,
-    pub(super) last_controller_id: u16,
     pub(super) discovery_generation: u64,
     pub(super) actions: VecDeque<Action>,
     /// No deadline is before this.
@@ -40,13 +50,40 @@ impl Target {
     /// # Errors
     /// When the configuration contradicts itself.
     pub fn new(now: Instant, config: Config) -> Result<Target, ConfigError> {
+        Ok(Target::several(now, config, 1)?.remove(0))
+    }
+
+    /// The same by `count` machines, each for a thread of its own: at least one, at most 1,024. A connection is on one of them, whichever that
+    /// is, and a controller has queues on any. The limits are those of all together.
+    ///
+    /// # Errors
+    /// When the configuration contradicts itself.
+    pub fn several(
+        now: Instant,
+        mut config: Config,
+        count: usize,
+    ) -> Result<Vec<Target>, ConfigError> {
         config.check()?;
+        let count = count.clamp(1, 1024);
+        let subsystems = config.subsystems.len();
+        let shared = Arc::new(Shared::new(now, config.limits, subsystems, count));
+        config.limits.pending = config.limits.pending.div_ceil(count);
+        let machines = 0..count as u16;
+        Ok(machines
+            .map(|machine| Target::of(now, config.clone(), machine, &shared))
+            .collect())
+    }
+
+    fn of(now: Instant, config: Config, machine: u16, shared: &Arc<Shared>) -> Target {
         let subsystems = config.subsystems.iter().cloned().map(Live::new).collect();
-        Ok(Target {
+        Target {
+            machine,
+            mail: shared.mail_of(machine),
+            traffic: shared.traffic_of(machine),
+            shared: Arc::clone(shared),
             subsystems,
             connections: Slab::new(config.limits.places()),
             controllers: Slab::new(config.limits.controllers),
-            last_controller_id: 0,
             discovery_generation: 1,
             actions: VecDeque::new(),
             next_deadline: None,
@@ -55,7 +92,7 @@ impl Target {
             piece: Box::new([0; super::answer::PIECE]),
             counters: Counters::default(),
             config,
-        })
+        }
     }
 
     /// What it was made of; namespaces may have changed since.
@@ -73,7 +110,7 @@ impl Target {
         let (index, generation) = self.connections.insert(make)?;
         self.expect_deadline(deadline);
         self.counters.connections += 1;
-        Some(ConnectionId { index, generation })
+        Some(self.connection_id(index, generation))
     }
 
     /// Closes the oldest connection that is no queue yet, if there are as many of those as there may be.
@@ -81,7 +118,7 @@ impl Target {
         let all = self.connections.iter();
         let pending = all.filter_map(|((index, generation), connection)| {
             let until = connection.pending_until()?;
-            Some((until, ConnectionId { index, generation }))
+            Some((until, self.connection_id(index, generation)))
         });
         let pending: Vec<_> = pending.collect();
         if let Some(&(_, id)) = pending.iter().min()
@@ -107,6 +144,7 @@ impl Target {
         id: ConnectionId,
         pdu: &Pdu,
     ) -> Result<Place, FatalError> {
+        self.look_at_mail();
         if self.open_mut(id).is_none() {
             return Ok(Place::Discard);
         }
@@ -180,78 +218,10 @@ impl Target {
 
     /// The next thing to do. Call it until it gives `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
+        if self.actions.is_empty() {
+            self.look_at_mail();
+        }
         self.actions.pop_front()
-    }
-
-    /// Puts a namespace into the subsystem of this index, or changes the one of its NSID; hosts that want to hear of it do.
-    ///
-    /// # Errors
-    /// When the namespace can't be one, or there is no such subsystem.
-    pub fn set_namespace(&mut self, subsystem: usize, new: Namespace) -> Result<(), ConfigError> {
-        new.check()?;
-        if let Some(live) = self.subsystems.get_mut(subsystem) {
-            live.put(new);
-            self.namespace_changed(subsystem, new.nsid);
-        }
-        Ok(())
-    }
-
-    /// All namespaces on this store have so many blocks from now on; hosts that want to hear of it do.
-    pub fn resize(&mut self, store: super::config::StoreId, blocks: u64) {
-        for subsystem in 0..self.subsystems.len() {
-            let namespaces = self.subsystems[subsystem].namespaces().iter();
-            let on_it = namespaces.filter(|namespace| namespace.store == store);
-            for namespace in on_it.copied().collect::<Vec<_>>() {
-                // A size that no namespace can have changes nothing.
-                let _ = self.set_namespace(
-                    subsystem,
-                    Namespace {
-                        blocks,
-                        ..namespace
-                    },
-                );
-            }
-        }
-    }
-
-    /// Takes a namespace out of the subsystem of this index. Commands that a store works on still finish.
-    pub fn remove_namespace(&mut self, subsystem: usize, nsid: u32) {
-        let live = self.subsystems.get_mut(subsystem);
-        if live.is_some_and(|live| live.remove(nsid)) {
-            self.namespace_changed(subsystem, nsid);
-        }
-    }
-
-    /// Who may connect to the subsystem of this index, from now on. Controllers that others have stay.
-    pub fn set_hosts(&mut self, subsystem: usize, hosts: super::config::Hosts) {
-        if let Some(live) = self.subsystems.get_mut(subsystem) {
-            live.hosts = hosts;
-            self.discovery_generation += 1;
-            self.tell(|controller| match controller.subject {
-                Subject::Discovery => controller.events.discovery_changed(),
-                Subject::Subsystem(_) => {}
-            });
-        }
-    }
-
-    fn namespace_changed(&mut self, subsystem: usize, nsid: u32) {
-        self.tell(|controller| {
-            if controller.subject == Subject::Subsystem(subsystem) {
-                controller.events.namespace_changed(nsid);
-            }
-        });
-    }
-
-    /// Lets every controller note an event, and tells hosts that wait for one.
-    fn tell(&mut self, mut note: impl FnMut(&mut Controller)) {
-        let mut told = Vec::new();
-        for ((index, generation), controller) in self.controllers.iter_mut() {
-            note(controller);
-            told.push(ControllerRef { index, generation });
-        }
-        for controller in told {
-            self.deliver_events(controller);
-        }
     }
 
     fn open(&mut self, id: ConnectionId, request: &ICReq) -> Result<Place, FatalError> {
@@ -321,7 +291,7 @@ impl Target {
         let Some(connection) = self.connections.get_mut(id.index, id.generation) else {
             return;
         };
-        let closed = connection.is_closed();
+        let (closed, subject) = (connection.is_closed(), connection.subject());
         let Some(command) = connection.command_mut(slot) else {
             return;
         };
@@ -335,6 +305,7 @@ impl Target {
             connection.at_store -= 1;
             if connection.at_store == 0 {
                 self.connections.remove(id.index, id.generation);
+                self.shared.lock().left(id);
             }
             if buffer {
                 self.actions.push_back(Action::Release(reference));
@@ -349,7 +320,7 @@ impl Target {
             connection.at_store -= 1;
             self.respond(id, slot, result.err().unwrap_or(Status::SUCCESS), 0);
         }
-        self.count(id, &work, result);
+        self.count(subject, &work, result);
     }
 
     /// The command is over but for its response.
@@ -362,23 +333,18 @@ impl Target {
         let release = std::mem::replace(&mut command.buffer, false);
         let (cid, nsid) = (command.cid, command.nsid);
         connection.queue(slot);
-        let phase = connection.phase;
+        if !status.is_success()
+            && let (Some(number), Some(queue)) = (connection.queue_number(), &connection.queue)
+        {
+            queue.control.record_error(number, cid, status, nsid);
+        }
         if release {
             self.actions.push_back(Action::Release(CommandRef {
                 connection: id,
                 slot,
             }));
         }
-        if !status.is_success() {
-            self.counters.failed_commands += 1;
-            let sqid = match phase {
-                Phase::Io { queue, .. } => queue,
-                _ => 0,
-            };
-            if let Some(controller) = self.controller_of(id) {
-                controller.errors.record(sqid, cid, status, nsid);
-            }
-        }
+        self.counters.failed_commands += u64::from(!status.is_success());
     }
 
     /// Closes a connection of the machine's own accord.
@@ -406,7 +372,7 @@ impl Target {
                 over.push((slot, command.buffer));
             }
         }
-        let at_store = connection.at_store;
+        let (at_store, queue) = (connection.at_store, connection.queue.clone());
         for &(slot, _) in &over {
             connection.finish(slot);
         }
@@ -419,16 +385,15 @@ impl Target {
         if at_store == 0 {
             self.connections.remove(id.index, id.generation);
         }
-        match phase {
-            Phase::Admin(controller) => self.drop_controller(controller),
-            Phase::Io { controller, queue } => {
-                let controller = self.controller_mut(controller);
-                if let Some(controller) = controller {
-                    controller.queues[usize::from(queue) - 1] = None;
-                    if at_store > 0 {
-                        controller.leaving.push(id);
-                    }
-                }
+        match (phase, queue) {
+            (Phase::Admin(controller), _) => self.drop_controller(controller),
+            (Phase::Io { .. }, Some(Queue { control, heard })) => {
+                let queue = QueueRef {
+                    connection: id,
+                    heard,
+                };
+                let mut state = self.shared.lock();
+                state.close_queue(&control, &queue, at_store > 0);
             }
             _ => {}
         }
@@ -438,9 +403,9 @@ impl Target {
         let Some(controller) = self.controllers.remove(id.index, id.generation) else {
             return;
         };
-        for queue in controller.queues.into_iter().flatten() {
-            self.close(queue, CloseReason::ControllerGone);
-        }
+        controller.control.set_ready(false);
+        self.delete_queues(controller.id(), CloseReason::ControllerGone);
+        self.shared.lock().remove_controller(controller.id());
     }
 
     /// A connection that is not closed.
@@ -453,10 +418,12 @@ impl Target {
         self.controllers.get_mut(id.index, id.generation)
     }
 
-    /// The controller that a connection is a queue of.
-    pub(super) fn controller_of(&mut self, id: ConnectionId) -> Option<&mut Controller> {
-        let controller = self.open_mut(id)?.controller()?;
-        self.controller_mut(controller)
+    pub(super) fn connection_id(&self, index: u32, generation: u32) -> ConnectionId {
+        ConnectionId {
+            machine: self.machine,
+            index,
+            generation,
+        }
     }
 
     pub(super) fn subsystem_of(&self, nqn: &Nqn) -> Option<usize> {

@@ -14,6 +14,14 @@
 //!    framing is that of [`Target::negotiated`].
 //! 5. [`Target::handle_timeout`] when the time of [`Target::poll_timeout`] has come.
 //!
+//! # On several threads
+//! [`Target::several`] makes machines that are one target together: each has connections of its own, and a controller may have its admin queue on
+//! one and I/O queues on others. They share controllers and who has which queue, behind a lock that Connect, properties, resets and ends of queues
+//! take; an I/O command takes no lock and writes nothing that another machine writes. What one wants of another ([`Action::Wake`]: to close queues,
+//! to take over a changed namespace) lies in the other's mailbox, at which it looks before each PDU and whenever it is asked for actions. A controller
+//! that is reset is ready, and its host refused as busy, until all machines have closed what it had. Abort gives up commands of queues
+//! of its own machine alone.
+//!
 //! # What it holds a host to
 //! The queue's entries, MAXH2CDATA, the order of the data of an R2T and its LAST_PDU flag, tags that it gave itself, one command
 //! per identifier. Whatever a host does, memory is bounded by [`Limits`]; a host that stays silent for its keep-alive time-out
@@ -28,6 +36,7 @@ mod clock;
 mod command;
 mod config;
 mod connection;
+mod control;
 mod controller;
 mod events;
 mod fabrics;
@@ -36,10 +45,13 @@ mod ids;
 mod info;
 mod io;
 mod machine;
+mod mail;
 mod output;
 mod reset;
+mod shared;
 mod slab;
 mod subsystem;
+mod traffic;
 mod transfer;
 
 pub use action::{

@@ -76,15 +76,17 @@ impl Target {
             };
             return Some(Outgoing { pdu, data });
         };
-        let controller = connection.controller().expect("only queues have commands");
+        let Phase::Admin(controller) = connection.phase else {
+            unreachable!("only admin queues have such commands");
+        };
         let view = View {
             config: &self.config,
             subsystems: &self.subsystems,
             controller: self
                 .controllers
                 .get(controller.index, controller.generation)?,
+            shared: &self.shared,
             discovery_generation: self.discovery_generation,
-            started: self.started,
             now,
         };
         let bytes = &mut self.piece[..piece as usize];

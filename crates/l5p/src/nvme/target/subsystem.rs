@@ -1,7 +1,6 @@
-//! A subsystem and its namespaces, and what is counted of them.
+//! A subsystem and its namespaces, as one machine has them.
 
 use wire::nvme::Nqn;
-use wire::nvme::log::HealthLog;
 
 use super::config::{Hosts, Namespace, Subsystem};
 
@@ -14,17 +13,6 @@ pub(super) struct Live {
     pub hosts: Hosts,
     /// Ascending by NSID.
     namespaces: Vec<Namespace>,
-    pub traffic: Traffic,
-}
-
-/// What hosts have done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Traffic {
-    pub bytes_read: u128,
-    pub bytes_written: u128,
-    pub reads: u128,
-    pub writes: u128,
-    pub media_errors: u128,
 }
 
 impl Live {
@@ -36,7 +24,6 @@ impl Live {
             model: subsystem.model,
             hosts: subsystem.hosts,
             namespaces: subsystem.namespaces,
-            traffic: Traffic::default(),
         }
     }
 
@@ -71,21 +58,5 @@ impl Live {
         self.namespaces
             .iter()
             .any(|namespace| namespace.volatile_cache)
-    }
-}
-
-impl Traffic {
-    /// What SMART / health says of it.
-    pub(super) fn health(&self) -> HealthLog {
-        HealthLog {
-            available_spare: 100,
-            data_units_read: HealthLog::data_units(self.bytes_read),
-            data_units_written: HealthLog::data_units(self.bytes_written),
-            host_reads: self.reads,
-            host_writes: self.writes,
-            media_errors: self.media_errors,
-            power_cycles: 1,
-            ..HealthLog::default()
-        }
     }
 }
