@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Linux driver of the longshore NIC: counters, and what ethtool shows and sets. */
+/* Linux driver of the longshore NIC: what ethtool shows and sets. */
 
 #include <linux/ethtool.h>
 #include <linux/log2.h>
@@ -116,40 +116,6 @@ static u64 *longshore_read(const void *stats, const struct u64_stats_sync *sync,
 			data[at] = u64_stats_read(stats + counters[at].offset);
 	} while (u64_stats_fetch_retry(sync, start));
 	return data + count;
-}
-
-void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats)
-{
-	struct longshore_nic *nic = netdev_priv(netdev);
-	u32 index;
-
-	for (index = 0; index < nic->limits.queues; index++) {
-		struct longshore_tx_stats *tx = &nic->queues[index].tx_stats;
-		struct longshore_rx_stats *rx = &nic->queues[index].rx_stats;
-		u64 packets, bytes, dropped, refused;
-		unsigned int start;
-
-		do {
-			start = u64_stats_fetch_begin(&tx->sync);
-			packets = u64_stats_read(&tx->packets);
-			bytes = u64_stats_read(&tx->bytes);
-			dropped = u64_stats_read(&tx->dropped);
-		} while (u64_stats_fetch_retry(&tx->sync, start));
-		stats->tx_packets += packets;
-		stats->tx_bytes += bytes;
-		stats->tx_dropped += dropped;
-		do {
-			start = u64_stats_fetch_begin(&rx->sync);
-			packets = u64_stats_read(&rx->packets);
-			bytes = u64_stats_read(&rx->bytes);
-			dropped = u64_stats_read(&rx->no_memory);
-			refused = u64_stats_read(&rx->refused);
-		} while (u64_stats_fetch_retry(&rx->sync, start));
-		stats->rx_packets += packets;
-		stats->rx_bytes += bytes;
-		stats->rx_dropped += dropped;
-		stats->tx_errors += refused;
-	}
 }
 
 static void longshore_get_ethtool_stats(struct net_device *netdev, struct ethtool_stats *stats,
@@ -298,6 +264,10 @@ const struct ethtool_ops longshore_ethtool_ops = {
 #ifdef LONGSHORE_RXFH_FIELDS
 	.get_rxfh_fields	= longshore_get_rxfh_fields,
 	.set_rxfh_fields	= longshore_set_rxfh_fields,
+#else
+	.set_rxnfc		= longshore_set_rxnfc,
+#endif
+#ifdef LONGSHORE_RX_RING_COUNT
 	.get_rx_ring_count	= longshore_get_rx_ring_count,
 #else
 	.get_rxnfc		= longshore_get_rxnfc,

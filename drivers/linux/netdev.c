@@ -200,6 +200,7 @@ static void longshore_mark_up(struct longshore_nic *nic, bool up)
 static void longshore_enable(struct longshore_nic *nic)
 {
 	u32 index;
+	int error;
 
 	for (index = 0; index < nic->queue_count; index++) {
 		napi_enable(&nic->queues[index].napi);
@@ -209,6 +210,10 @@ static void longshore_enable(struct longshore_nic *nic)
 		local_bh_enable();
 	}
 	longshore_mark_up(nic, true);
+	/* Before the queues: there is room for it on the ring. */
+	error = longshore_rss_restore(nic);
+	if (error)
+		netdev_warn(nic->netdev, "packets are spread by the NIC's own key: %d\n", error);
 	netif_tx_wake_all_queues(nic->netdev);
 	if (longshore_hw_link(nic))
 		netif_carrier_on(nic->netdev);
@@ -232,9 +237,6 @@ static int longshore_open(struct net_device *netdev)
 		return error;
 	}
 	longshore_enable(nic);
-	error = longshore_rss_apply(nic);
-	if (error)
-		netdev_warn(netdev, "packets are spread by the device's own key: %d\n", error);
 	return 0;
 }
 

@@ -214,7 +214,7 @@ struct longshore_queue {
  * @block_dma: where the device finds them
  * @block_bytes: their size
  * @rss: how received packets are to be spread; the RTNL lock's, as what follows
- * @rss_memory: where the device reads that, or writes it
+ * @rss_memory: where the device reads that
  * @rss_dma: where the device finds it
  * @up: the device works on the rings; changed under the locks of all transmit queues
  * @epoch: how often the device has been given new rings
@@ -366,7 +366,7 @@ void longshore_tls_answer_owed(struct longshore_nic *nic);
 /* rss.c */
 int longshore_rss_init(struct longshore_nic *nic);
 void longshore_rss_spread(struct longshore_nic *nic);
-int longshore_rss_apply(struct longshore_nic *nic);
+int longshore_rss_restore(struct longshore_nic *nic);
 u32 longshore_get_rxfh_key_size(struct net_device *netdev);
 u32 longshore_get_rxfh_indir_size(struct net_device *netdev);
 int longshore_get_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh);
@@ -376,16 +376,20 @@ int longshore_set_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxf
 int longshore_get_rxfh_fields(struct net_device *netdev, struct ethtool_rxfh_fields *fields);
 int longshore_set_rxfh_fields(struct net_device *netdev, const struct ethtool_rxfh_fields *fields,
 			      struct netlink_ext_ack *extack);
+#else
+int longshore_set_rxnfc(struct net_device *netdev, struct ethtool_rxnfc *info);
+#endif
+#ifdef LONGSHORE_RX_RING_COUNT
 u32 longshore_get_rx_ring_count(struct net_device *netdev);
 #else
 int longshore_get_rxnfc(struct net_device *netdev, struct ethtool_rxnfc *info, u32 *rules);
 #endif
 
 /* queue_stats.c */
+void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats);
 extern const struct netdev_stat_ops longshore_stat_ops;
 
 /* ethtool.c */
-void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats);
 extern const struct ethtool_ops longshore_ethtool_ops;
 
 #endif

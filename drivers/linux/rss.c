@@ -48,10 +48,11 @@ int longshore_rss_init(struct longshore_nic *nic)
 	return 0;
 }
 
-/* A function that was set up spreads as the device likes, until it is told. With the RTNL lock. */
-int longshore_rss_apply(struct longshore_nic *nic)
+/* The command that has the device spread as is set. One of before may find this in the memory. */
+static struct longshore_set_rss longshore_rss_command(struct longshore_nic *nic)
 {
-	struct longshore_set_rss slot = {
+	*nic->rss_memory = nic->rss;
+	return (struct longshore_set_rss){
 		.head = { .opcode = LONGSHORE_OPCODE_SET_RSS, .slices = 1 },
 		.slices[0] = {
 			.offset = nic->rss_dma,
@@ -59,15 +60,34 @@ int longshore_rss_apply(struct longshore_nic *nic)
 			.region = LONGSHORE_REGION,
 		},
 	};
-	u32 epoch;
+}
+
+/*
+ * A function that was set up spreads as the device likes, until it is told. That is not waited for:
+ * a device that does not answer holds nothing up. With the RTNL lock.
+ */
+int longshore_rss_restore(struct longshore_nic *nic)
+{
+	struct longshore_set_rss slot;
 
 	if (!longshore_has_rss(nic))
 		return 0;
-	*nic->rss_memory = nic->rss;
+	slot = longshore_rss_command(nic);
+	return longshore_post(nic, &slot, sizeof(slot));
+}
+
+static int longshore_rss_apply(struct longshore_nic *nic)
+{
+	struct longshore_set_rss slot = longshore_rss_command(nic);
+	u32 epoch;
+
 	return longshore_command(nic, &slot, sizeof(slot), &epoch);
 }
 
-/* A function that is down is told when it is set up. */
+/*
+ * A function that is down is told when it is set up. One that does not answer is set up anew, with
+ * the settings of before.
+ */
 static int longshore_rss_change(struct longshore_nic *nic, const struct longshore_rss_settings *to)
 {
 	struct longshore_rss_settings before = nic->rss;
@@ -75,8 +95,10 @@ static int longshore_rss_change(struct longshore_nic *nic, const struct longshor
 
 	nic->rss = *to;
 	error = nic->up ? longshore_rss_apply(nic) : 0;
-	if (error)
+	if (error) {
 		nic->rss = before;
+		*nic->rss_memory = before;
+	}
 	return error;
 }
 
@@ -127,44 +149,75 @@ int longshore_set_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxf
 	return longshore_rss_change(nic, &settings);
 }
 
-/* The type of hash with ports of this kind of flow, or 0. */
-static u32 longshore_type_with_ports(u32 flow_type)
+/* Which type of hash covers the ports of this kind of flow; 0 if only addresses are hashed. */
+static int longshore_type_with_ports(u32 flow_type, u32 *type)
 {
 	switch (flow_type) {
 	case TCP_V4_FLOW:
-		return LONGSHORE_HASH_TYPE_TCP_IPV4;
-	case UDP_V4_FLOW:
-		return LONGSHORE_HASH_TYPE_UDP_IPV4;
-	case TCP_V6_FLOW:
-		return LONGSHORE_HASH_TYPE_TCP_IPV6;
-	case UDP_V6_FLOW:
-		return LONGSHORE_HASH_TYPE_UDP_IPV6;
-	default:
+		*type = LONGSHORE_HASH_TYPE_TCP_IPV4;
 		return 0;
+	case UDP_V4_FLOW:
+		*type = LONGSHORE_HASH_TYPE_UDP_IPV4;
+		return 0;
+	case TCP_V6_FLOW:
+		*type = LONGSHORE_HASH_TYPE_TCP_IPV6;
+		return 0;
+	case UDP_V6_FLOW:
+		*type = LONGSHORE_HASH_TYPE_UDP_IPV6;
+		return 0;
+	case IPV4_FLOW:
+	case IPV6_FLOW:
+	case SCTP_V4_FLOW:
+	case SCTP_V6_FLOW:
+	case AH_ESP_V4_FLOW:
+	case AH_ESP_V6_FLOW:
+	case AH_V4_FLOW:
+	case AH_V6_FLOW:
+	case ESP_V4_FLOW:
+	case ESP_V6_FLOW:
+		*type = 0;
+		return 0;
+	default:
+		/* What is not of IP is not hashed. */
+		return -EOPNOTSUPP;
 	}
 }
 
-#ifdef LONGSHORE_RXFH_FIELDS
-int longshore_get_rxfh_fields(struct net_device *netdev, struct ethtool_rxfh_fields *fields)
+#ifndef LONGSHORE_RXFH_FIELDS
+/* Before Linux 6.17 fields are in struct ethtool_rxnfc, which is asked for much else too. */
+struct ethtool_rxfh_fields {
+	u32 data;
+	u32 flow_type;
+};
+
+#define LONGSHORE_FIELDS	static
+#else
+#define LONGSHORE_FIELDS
+#endif
+
+LONGSHORE_FIELDS int longshore_get_rxfh_fields(struct net_device *netdev,
+					       struct ethtool_rxfh_fields *fields)
 {
 	struct longshore_nic *nic = netdev_priv(netdev);
+	u32 type;
 
-	if (!longshore_has_rss(nic))
+	if (!longshore_has_rss(nic) || longshore_type_with_ports(fields->flow_type, &type))
 		return -EOPNOTSUPP;
 	fields->data = LONGSHORE_RXH_ADDRESSES;
-	if (nic->rss.types & longshore_type_with_ports(fields->flow_type))
+	if (nic->rss.types & type)
 		fields->data |= LONGSHORE_RXH_PORTS;
 	return 0;
 }
 
-int longshore_set_rxfh_fields(struct net_device *netdev, const struct ethtool_rxfh_fields *fields,
-			      struct netlink_ext_ack *extack)
+LONGSHORE_FIELDS int longshore_set_rxfh_fields(struct net_device *netdev,
+					       const struct ethtool_rxfh_fields *fields,
+					       struct netlink_ext_ack *extack)
 {
 	struct longshore_nic *nic = netdev_priv(netdev);
 	struct longshore_rss_settings settings = nic->rss;
-	u32 type = longshore_type_with_ports(fields->flow_type);
+	u32 type;
 
-	if (!longshore_has_rss(nic))
+	if (!longshore_has_rss(nic) || longshore_type_with_ports(fields->flow_type, &type))
 		return -EOPNOTSUPP;
 	if (fields->data == (LONGSHORE_RXH_ADDRESSES | LONGSHORE_RXH_PORTS) && type) {
 		settings.types |= type;
@@ -177,6 +230,18 @@ int longshore_set_rxfh_fields(struct net_device *netdev, const struct ethtool_rx
 	return longshore_rss_change(nic, &settings);
 }
 
+#ifndef LONGSHORE_RXFH_FIELDS
+int longshore_set_rxnfc(struct net_device *netdev, struct ethtool_rxnfc *info)
+{
+	struct ethtool_rxfh_fields fields = { .data = info->data, .flow_type = info->flow_type };
+
+	if (info->cmd != ETHTOOL_SRXFH)
+		return -EOPNOTSUPP;
+	return longshore_set_rxfh_fields(netdev, &fields, NULL);
+}
+#endif
+
+#ifdef LONGSHORE_RX_RING_COUNT
 u32 longshore_get_rx_ring_count(struct net_device *netdev)
 {
 	struct longshore_nic *nic = netdev_priv(netdev);
@@ -184,24 +249,23 @@ u32 longshore_get_rx_ring_count(struct net_device *netdev)
 	return nic->queue_count;
 }
 #else
-/* Older kernels ask in one function for the number of queues and the fields. */
 int longshore_get_rxnfc(struct net_device *netdev, struct ethtool_rxnfc *info, u32 *rules)
 {
+	struct ethtool_rxfh_fields fields = { .flow_type = info->flow_type };
 	struct longshore_nic *nic = netdev_priv(netdev);
+	int error = 0;
 
 	switch (info->cmd) {
 	case ETHTOOL_GRXRINGS:
 		info->data = nic->queue_count;
-		return 0;
+		break;
 	case ETHTOOL_GRXFH:
-		if (!longshore_has_rss(nic))
-			return -EOPNOTSUPP;
-		info->data = LONGSHORE_RXH_ADDRESSES;
-		if (nic->rss.types & longshore_type_with_ports(info->flow_type))
-			info->data |= LONGSHORE_RXH_PORTS;
-		return 0;
+		error = longshore_get_rxfh_fields(netdev, &fields);
+		info->data = fields.data;
+		break;
 	default:
-		return -EOPNOTSUPP;
+		error = -EOPNOTSUPP;
 	}
+	return error;
 }
 #endif

@@ -149,15 +149,17 @@ static void longshore_coalesced(struct sk_buff *skb, const struct longshore_pack
 }
 
 static void longshore_count_packet(struct longshore_queue *queue,
-				   const struct longshore_packet *packet, u32 len, bool copied)
+				   const struct longshore_packet *packet,
+				   const struct sk_buff *skb, bool copied)
 {
 	struct longshore_rx_stats *stats = &queue->rx_stats;
 	u32 segments = max_t(u32, packet->segments, 1);
 
 	u64_stats_update_begin(&stats->sync);
 	u64_stats_add(&stats->packets, segments);
-	u64_stats_add(&stats->bytes, len + (segments - 1) * packet->header_len);
-	if (packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
+	u64_stats_add(&stats->bytes, skb->len + (segments - 1) * packet->header_len);
+	/* One that is coalesced is marked once. */
+	if (skb->ip_summed == CHECKSUM_UNNECESSARY)
 		u64_stats_inc(&stats->csum_unnecessary);
 	if (segments > 1) {
 		u64_stats_inc(&stats->lro_packets);
@@ -222,12 +224,12 @@ static void longshore_receive(struct longshore_queue *queue, const struct longsh
 		longshore_count(&queue->rx_stats.sync, &queue->rx_stats.no_memory);
 		return;
 	}
-	longshore_count_packet(queue, packet, skb->len, buffer->page);
+	if (netdev->features & NETIF_F_RXCSUM && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+	longshore_count_packet(queue, packet, skb, buffer->page);
 
 	skb_record_rx_queue(skb, queue->index);
 	skb->protocol = eth_type_trans(skb, netdev);
-	if (netdev->features & NETIF_F_RXCSUM && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
-		skb->ip_summed = CHECKSUM_UNNECESSARY;
 	if (netdev->features & NETIF_F_RXHASH)
 		longshore_set_hash(skb, packet);
 	if (packet->segments > 1 && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)

@@ -299,11 +299,15 @@ void longshore_tx_refused(struct longshore_queue *queue,
 			  const struct longshore_completion *completion)
 {
 	struct longshore_tx_buffer *buffer = &queue->tx[completion->index & queue->send.mask];
+	const struct longshore_head *head = longshore_slot(&queue->send, completion->index);
+	bool ours = completion->index - queue->tx_done < queue->send.mask + 1 && buffer->slots;
 
 	longshore_count(&queue->rx_stats.sync, &queue->rx_stats.refused);
-	if (completion->index - queue->tx_done < queue->send.mask + 1 && buffer->slots &&
-	    buffer->wait)
+	if (ours && buffer->wait)
 		buffer->wait->error = -EIO;
+	if (ours && head->opcode == LONGSHORE_OPCODE_SET_RSS)
+		netdev_warn(queue->nic->netdev, "packets are spread as before: error %u\n",
+			    completion->error);
 	if (completion->context != LONGSHORE_NO_CONTEXT)
 		longshore_tls_refused(queue->nic, completion->context);
 	if (net_ratelimit())
