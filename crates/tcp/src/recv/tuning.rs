@@ -86,3 +86,48 @@ impl Tuning {
         Some(u32::try_from(base + 2 * growth.min(base)).unwrap_or(u32::MAX))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u16 = 1000;
+
+    /// Whether a round is over when so many milliseconds have passed since it began.
+    fn is_over(tuning: &Tuning, milliseconds: u64) -> bool {
+        let mut tuning = tuning.clone();
+        let now = Time(milliseconds * MILLISECOND);
+        tuning.on_consumed(now, SeqNum(5000), None, MSS).is_some()
+    }
+
+    #[test]
+    fn a_round_is_as_long_as_the_path_as_its_timestamps_tell() {
+        let mut tuning = Tuning::default();
+        assert!(!is_over(&tuning, 1000), "nothing is known of the path");
+        tuning.note_rtt(80);
+        assert!(!is_over(&tuning, 79) && is_over(&tuning, 80));
+        // RFC 6298 §2: an eighth of what is new.
+        tuning.note_rtt(40);
+        assert!(!is_over(&tuning, 74) && is_over(&tuning, 75));
+        tuning.note_rtt(10_001);
+        assert!(is_over(&tuning, 75), "an old timestamp");
+        tuning.note_rtt(10_000);
+        assert!(!is_over(&tuning, 1314) && is_over(&tuning, 1316));
+    }
+
+    #[test]
+    fn the_buffer_is_ahead_of_a_peer_that_sends_more_each_round() {
+        let mut tuning = Tuning::default();
+        tuning.note_rtt(10);
+        let mut consumed =
+            |ms: u64, read| tuning.on_consumed(Time(ms * MILLISECOND), SeqNum(read), None, MSS);
+        // Twice what was consumed, and sixteen segments.
+        assert_eq!(consumed(10, 10_000), Some(2 * 10_000 + 16_000));
+        assert_eq!(consumed(15, 20_000), None, "the round is not over");
+        assert_eq!(consumed(20, 20_000), None, "no more than before");
+        // Twice as much as before: and twice as much as that again is to come.
+        assert_eq!(consumed(30, 40_000), Some((2 * 20_000 + 16_000) * 3));
+        assert_eq!(tuning.take_proven(MSS), Some(2 * 20_000 + 16_000));
+        assert_eq!(tuning.take_proven(MSS), None);
+    }
+}

@@ -135,6 +135,40 @@ fn the_congestion_window_starts_anew() {
     pair.run_to_end(Duration::from_secs(30));
 }
 
+/// What a connection waits for, it goes on waiting for where another owner has stopped: for an acknowledgment, and for a window.
+#[test]
+fn a_wait_goes_on_where_it_stopped() {
+    let goes_on = |peer: &mut Peer, what: &str| {
+        let due = peer.connection.poll_timeout().expect(what);
+        let half = due.saturating_duration_since(peer.now) / 2;
+        assert!(half > ms(1), "{what}: {half:?}");
+        peer.pass(half);
+        let tcb = peer.connection.tcb(peer.now).expect("it is synchronized");
+        let resumed = Connection::hand_over(peer.now, &Config::default(), &tcb);
+        let again = resumed.poll_timeout().expect(what);
+        let apart = again.max(due) - again.min(due);
+        assert!(apart <= ms(1), "{what}: {apart:?} apart");
+    };
+    let mut peer = Peer::modern();
+    peer.queue(1000);
+    peer.sent();
+    goes_on(&mut peer, "a tail loss probe");
+    peer.next_timer();
+    peer.sent();
+    goes_on(&mut peer, "a retransmission");
+    let mut peer = Peer::modern();
+    peer.window = 0;
+    peer.queue(1000);
+    peer.sent();
+    peer.acknowledge(peer.connection.snd_nxt());
+    peer.queue(1000);
+    peer.sent();
+    // The second probe: the first one is sent soon.
+    peer.next_timer();
+    peer.sent();
+    goes_on(&mut peer, "a window");
+}
+
 /// What is settled between the peers, and what is not.
 #[test]
 fn drained_is_when_nothing_is_due() {
@@ -178,4 +212,33 @@ fn what_is_under_way_is_not_drained() {
     assert!(!peer.connection.is_drained(), "not acknowledged");
     peer.acknowledge(peer.connection.snd_nxt());
     assert!(peer.connection.is_drained());
+    // What came twice is acknowledged again, though nothing new has come.
+    peer.data(1000);
+    assert!(peer.connection.owes_ack(), "not acknowledged to the peer");
+    peer.sent();
+    peer.connection.consumed(peer.now, 1000);
+    peer.sent();
+    assert!(peer.connection.is_drained());
+    peer.seq -= 1000;
+    peer.data(1000);
+    assert!(peer.connection.owes_ack() && !peer.connection.is_drained());
+    peer.sent();
+    assert!(!peer.connection.owes_ack() && peer.connection.is_drained());
+}
+
+/// What another owner has moved is this side's traffic too.
+#[test]
+fn what_was_forwarded_is_counted_with_the_rest() {
+    let mut peer = Peer::modern();
+    peer.data(70);
+    peer.queue(30);
+    peer.sent();
+    peer.acknowledge(peer.connection.snd_nxt());
+    peer.connection.count_forwarded(1000, 2000, 1500);
+    peer.connection.count_forwarded(1, 2, 3);
+    let info = peer.info();
+    assert_eq!(
+        (info.bytes_received, info.bytes_sent, info.bytes_acked),
+        (1071, 2032, 1533)
+    );
 }

@@ -63,6 +63,28 @@ fn a_loss_repaired_by_a_probe_counts() {
     assert!(peer.info().cwnd >= before);
 }
 
+/// RFC 8985 §7.4.2: a peer that sends no DSACK repeats its ACK when the probe was for nothing. That ends the matter; an ACK that brings a
+/// window does not, and may be of the probe's original.
+#[test]
+fn an_ack_that_the_probe_repeats_shows_that_nothing_was_lost() {
+    for window_moves in [false, true] {
+        let (mut peer, base) = outstanding(10);
+        peer.acknowledge(base + 9 * MSS);
+        peer.next_timer();
+        assert_eq!(peer.sent_data(), [(base + 9 * MSS, MSS)]);
+        peer.queue(MSS);
+        assert_eq!(peer.sent_data(), [(base + 10 * MSS, MSS)]);
+        let before = peer.info().cwnd;
+        // The original arrives, then the probe.
+        peer.acknowledge(base + 10 * MSS);
+        peer.window -= u16::from(window_moves);
+        peer.acknowledge(base + 10 * MSS);
+        peer.acknowledge(base + 11 * MSS);
+        let after = peer.info().cwnd;
+        assert_eq!(after < before, window_moves, "{before} then {after}");
+    }
+}
+
 /// RFC 6298 §5: backoff; RFC 5681 §3.1: one segment.
 #[test]
 fn timeouts_back_off() {

@@ -48,6 +48,21 @@ fn malformed_frames_are_dropped_and_counted_by_reason() {
     assert_eq!(counters.rx_csum_bad, 1);
 }
 
+/// Frames count as they came, whether or not they were fit for anything.
+#[test]
+fn all_frames_and_their_bytes_are_counted() {
+    let mut rig = filled();
+    let good = fifty(&flow(1), FIRST);
+    let mut bad = good.clone();
+    bad[60] ^= 1;
+    for frame in [&good, &good, &bad] {
+        rig.receive_unchecked(frame);
+    }
+    let counters = rig.counters();
+    assert_eq!(counters.rx_packets, 3);
+    assert_eq!(counters.rx_bytes, 3 * good.len() as u64);
+}
+
 #[test]
 fn a_frame_without_a_destination_has_a_reason_too() {
     let mut rig = filled();

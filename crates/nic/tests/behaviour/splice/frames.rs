@@ -1,6 +1,6 @@
 //! What frames a splice makes of those that come.
 
-use nic::ring::SendDescriptor;
+use nic::ring::{ErrorCode, RecvDescriptor, SendDescriptor};
 use nic::{FrameMeta, WireCapabilities};
 use testkit::bare::nic_config;
 use wire::checksum::Sum;
@@ -202,6 +202,25 @@ fn a_frame_that_is_put_back_leaves_with_a_checksum() {
     let (frame, payload) = super_frame(&rig, 1_000);
     let left = put_back(&mut rig, &frame, 0);
     rig.one(B, &left).is(0, 0, FIN.union(Flags::PSH), &payload);
+}
+
+/// A merged frame has up to 64 KiB of an IP packet and its link layer; what is larger is no frame.
+#[test]
+fn the_largest_frame_is_put_back_and_a_larger_one_refused() {
+    for (len, expected) in [
+        ((64 << 10) + 256, ErrorCode::BadHeader),
+        ((64 << 10) + 257, ErrorCode::TooLarge),
+    ] {
+        let mut rig = Rig::new();
+        // Its bytes are of no TCP segment, which is found only when they are looked at.
+        let frame = rig.bare.host.memory.slice(0, len);
+        rig.post(&SendDescriptor::Reinject { frame, gso_size: 0 });
+        let reported = rig.reported();
+        let [RecvDescriptor::Completion { error, .. }] = reported[..] else {
+            panic!("{reported:?}");
+        };
+        assert_eq!(error, expected, "{len} bytes");
+    }
 }
 
 #[test]

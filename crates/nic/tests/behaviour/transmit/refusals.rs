@@ -15,8 +15,10 @@ const HEADER_FLAGS: Flags = Flags::PSH;
 
 /// Posts a `Send` and gives its error completion; nothing may reach the wire.
 fn refused(rig: &mut Rig, send: SendDescriptor<'_>) -> ErrorCode {
+    let refused_before = rig.counters().tx_errors;
     let index = rig.post(&send);
     assert_eq!(rig.frames(), []);
+    assert_eq!(rig.counters().tx_errors, refused_before + 1);
     let [(at, error)] = rig.host.errors()[..] else {
         panic!("one error");
     };
