@@ -10,7 +10,7 @@ use super::parameters::Parameters;
 use super::printed::{self, method, verified};
 use super::ratios::Ratios;
 use super::rounds::{Rig, progress, take_turns};
-use super::settings::Run;
+use super::settings::Rounds;
 use crate::report::{Page, busy};
 
 /// A benchmark, with its settings.
@@ -31,7 +31,7 @@ pub trait Experiment {
     type Figures: Default + Serialize;
 
     /// How it is run, and how its report is wanted.
-    fn run(&self) -> &Run;
+    fn run(&self) -> &Rounds;
 
     /// What was asked, to run it again.
     fn parameters(&self) -> Parameters;
@@ -112,7 +112,7 @@ pub fn measure<E: Experiment + ?Sized>(experiment: &E) -> anyhow::Result<ReportO
     progress.set_message("connecting");
     let mut notes = Vec::new();
     let mut rig = experiment.rig(&mut notes)?;
-    let cases = take_turns(&mut rig, run.rounds, E::UNIT, &progress)?;
+    let cases = take_turns(&mut rig, run.count, E::UNIT, &progress)?;
     let mut report = Report {
         settings: experiment.parameters(),
         verified: cases.iter().all(|case| case.verified),
@@ -155,7 +155,7 @@ pub fn page<E: Experiment>(experiment: &E, report: &ReportOf<E>) -> Page {
         page.warning(warning);
     }
     page.paragraph(experiment.summary())
-        .explanation(method(experiment.run().rounds, E::MEASURED));
+        .explanation(method(experiment.run().count, E::MEASURED));
     experiment.sections(report, &mut page);
     verified(&mut page, E::ORIGINAL, report.verified);
     for note in &report.notes {

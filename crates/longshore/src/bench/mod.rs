@@ -21,11 +21,13 @@ mod printed;
 mod proxy;
 mod ratios;
 mod rounds;
+mod serve;
 mod settings;
 mod short;
 mod tap;
 pub(crate) mod tls;
 mod turn;
+mod web;
 
 #[cfg(test)]
 mod tests;
@@ -124,6 +126,14 @@ pub enum What {
   sudo longshore bench linux --connections 10000 --seconds 20
   sudo longshore bench linux --report bench.html")]
     Linux(linux::Settings),
+
+    /// Our server on our stack and NIC over a TAP, beside nginx on Linux's TCP
+    #[command(after_help = "Examples:
+  sudo longshore bench serve
+  sudo longshore bench serve --file-bytes 1K --json
+  sudo longshore bench serve --connections 8000 --seconds 10
+  sudo longshore bench serve --report bench.html")]
+    Serve(serve::Settings),
 }
 
 /// Measures, and prints the report.
@@ -142,6 +152,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         What::Proxy(settings) => experiment::run(settings)?,
         What::Handoff(settings) => experiment::run(settings)?,
         What::Linux(settings) => linux::run(settings)?,
+        What::Serve(settings) => experiment::run(settings)?,
     };
     anyhow::ensure!(verified, "bytes that arrived are not those that were sent");
     Ok(())

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::cycles_per_second;
-use super::settings::Run;
+use super::settings::{Rounds, Run};
 use crate::size;
 
 /// What was asked, to run it again.
@@ -34,8 +34,13 @@ impl Parameters {
     }
 
     /// With the options of all benchmarks.
+    pub fn rounds(self, rounds: &Rounds) -> Self {
+        self.value("rounds", rounds.count)
+    }
+
+    /// With those of all that have hosts in this process.
     pub fn run(self, run: &Run) -> Self {
-        self.value("rounds", run.rounds)
+        self.rounds(&run.rounds)
             .value("layout", run.layout.name())
             .fact("cycles_per_second", cycles_per_second())
     }

@@ -5,18 +5,13 @@ use port::impair::Impairment;
 
 use super::printed::Wanted;
 
-/// How a benchmark is run, and how its report is wanted.
+/// How often a benchmark measures, and how its report is wanted.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run and report")]
-pub struct Run {
+pub struct Rounds {
     /// Measured rounds; each figure is their median
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
-
-    /// one-thread, repeatable even on a busy machine; or two-threads, one of them for the NICs, so that the hosts keep
-    /// their caches (needs two idle cores)
-    #[arg(long, value_enum, default_value_t = Layout::OneThread, hide_possible_values = true)]
-    pub layout: Layout,
+    #[arg(long = "rounds", value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub count: u32,
 
     /// Print JSON instead of tables
     #[arg(long)]
@@ -27,12 +22,7 @@ pub struct Run {
     pub report: Option<std::path::PathBuf>,
 }
 
-impl Run {
-    /// Whether the NICs have a thread of their own.
-    pub fn has_nic_thread(&self) -> bool {
-        self.layout == Layout::TwoThreads
-    }
-
+impl Rounds {
     /// How the report is wanted.
     pub fn wanted(&self) -> Wanted<'_> {
         Wanted {
@@ -40,15 +30,38 @@ impl Run {
             page: self.report.as_deref(),
         }
     }
+}
+
+/// The same of hosts in this process.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Run and report")]
+pub struct Run {
+    /// Rounds and report.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// one-thread, repeatable even on a busy machine; or two-threads, one of them for the NICs, so that the hosts keep
+    /// their caches (needs two idle cores)
+    #[arg(long, value_enum, default_value_t = Layout::OneThread, hide_possible_values = true)]
+    pub layout: Layout,
+}
+
+impl Run {
+    /// Whether the NICs have a thread of their own.
+    pub fn has_nic_thread(&self) -> bool {
+        self.layout == Layout::TwoThreads
+    }
 
     /// On one thread, with no progress bar.
     #[cfg(test)]
     pub fn quiet(rounds: u32) -> Self {
         Self {
-            rounds,
+            rounds: Rounds {
+                count: rounds,
+                json: true,
+                report: None,
+            },
             layout: Layout::OneThread,
-            json: true,
-            report: None,
         }
     }
 }

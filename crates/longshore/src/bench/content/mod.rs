@@ -18,7 +18,7 @@ use super::parameters::Parameters;
 use super::printed::{cycles_heading, host_bars, nic_bars, ratios_table, times};
 use super::ratios::Ratios;
 use super::rounds::{Rig, Turn};
-use super::settings::Run;
+use super::settings::Rounds;
 use crate::report::{Column, Page, Rows, bytes};
 use case::{Counted, Mode, Ratio};
 pub use settings::Settings;
@@ -54,8 +54,8 @@ impl Experiment for Settings {
     type Rig = Worlds;
     type Figures = Figures;
 
-    fn run(&self) -> &Run {
-        &self.run
+    fn run(&self) -> &Rounds {
+        &self.run.rounds
     }
 
     fn parameters(&self) -> Parameters {
@@ -144,7 +144,7 @@ impl Experiment for Settings {
         page.heading(cycles_heading(
             "Receiver",
             "byte of content",
-            self.run.rounds,
+            self.run.rounds.count,
         ))
         .bars(host_bars(host, "application", Some("content"), cases))
         .bars(nic_bars("NIC cycles per byte of content", cases))

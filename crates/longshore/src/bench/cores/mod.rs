@@ -16,7 +16,7 @@ use super::parameters::Parameters;
 use super::printed::{cycle_rows, cycles_heading, host_bars, nic_bars};
 use super::ratios::Ratios;
 use super::rounds::{Rig, Turn};
-use super::settings::Run;
+use super::settings::Rounds;
 use crate::report::{Column, Page, Rows};
 use case::{Counted, Mode, Scaling};
 pub use settings::Settings;
@@ -66,8 +66,8 @@ impl Experiment for Settings {
     type Rig = Worlds;
     type Figures = Figures;
 
-    fn run(&self) -> &Run {
-        &self.run
+    fn run(&self) -> &Rounds {
+        &self.run.rounds
     }
 
     fn parameters(&self) -> Parameters {
@@ -129,15 +129,19 @@ impl Experiment for Settings {
             .column(Column::number("host", ""), |it| it.host)
             .column(Column::number("NIC", ""), |it| it.nic)
             .column(Column::number("both", ""), |it| it.both);
-        page.heading(cycles_heading("Server", "transaction", self.run.rounds))
-            .bars(host_bars(
-                "Host cycles per transaction",
-                "application",
-                Some("TLS"),
-                cases,
-            ))
-            .bars(nic_bars("NIC cycles per transaction", cases))
-            .table(cycles);
+        page.heading(cycles_heading(
+            "Server",
+            "transaction",
+            self.run.rounds.count,
+        ))
+        .bars(host_bars(
+            "Host cycles per transaction",
+            "application",
+            Some("TLS"),
+            cases,
+        ))
+        .bars(nic_bars("NIC cycles per transaction", cases))
+        .table(cycles);
         if !report.figures.scaling.is_empty() {
             page.heading("Cycles per transaction, many cores over few")
                 .table(scaling);

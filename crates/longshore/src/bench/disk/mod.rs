@@ -22,7 +22,7 @@ use super::experiment::{self, CaseOf, Experiment, ReportOf};
 use super::parameters::Parameters;
 use super::printed::cycles_heading;
 use super::ratios::Ratios;
-use super::settings::Run;
+use super::settings::Rounds;
 use crate::report::{Page, bytes};
 use case::{Io, Latency, Mode, Offloaded, Stage};
 use nvme::NvmeTcp;
@@ -88,8 +88,8 @@ impl<P: Protocol> Experiment for Settings<P> {
     type Rig = Rigs<P>;
     type Figures = Figures;
 
-    fn run(&self) -> &Run {
-        &self.workload.run
+    fn run(&self) -> &Rounds {
+        &self.workload.run.rounds
     }
 
     fn parameters(&self) -> Parameters {
@@ -236,9 +236,13 @@ impl<P: Protocol> Experiment for Settings<P> {
             let cases = report.cases.iter().filter(|case| case.mode.tls == tls);
             if cases.clone().next().is_some() {
                 let whose = format!("Client, {title}");
-                page.heading(cycles_heading(&whose, "byte", self.workload.run.rounds))
-                    .bars(printed::host_bars(title, cases.clone()))
-                    .table(printed::cycle_rows(cases));
+                page.heading(cycles_heading(
+                    &whose,
+                    "byte",
+                    self.workload.run.rounds.count,
+                ))
+                .bars(printed::host_bars(title, cases.clone()))
+                .table(printed::cycle_rows(cases));
             }
         }
         let figures = &report.figures;

@@ -26,7 +26,7 @@ use super::parameters::Parameters;
 use super::printed::{cycle_rows, cycles_heading, host_bars, latency_rows, nic_bars};
 use super::ratios::Ratios;
 use super::rounds::{Rig, Turn};
-use super::settings::Run;
+use super::settings::Rounds;
 use crate::report::{Column, Page, Rows, Table, bytes, significant};
 use case::{Counted, Mode, Owned};
 use moves::Moves;
@@ -69,8 +69,8 @@ impl Experiment for Settings {
     type Rig = Worlds;
     type Figures = Figures;
 
-    fn run(&self) -> &Run {
-        &self.run
+    fn run(&self) -> &Rounds {
+        &self.run.rounds
     }
 
     fn parameters(&self) -> Parameters {
@@ -148,7 +148,7 @@ impl Experiment for Settings {
 
     fn sections(&self, report: &ReportOf<Self>, page: &mut Page) {
         let cases = &report.cases;
-        page.heading(cycles_heading("Server", "request", self.run.rounds))
+        page.heading(cycles_heading("Server", "request", self.run.rounds.count))
             .bars(host_bars(
                 "Host cycles per request",
                 "application",

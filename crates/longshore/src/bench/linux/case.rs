@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::bulk::{BulkCase, Carrier, FlowDirection};
 use super::parts;
 use super::reading::{Reader, ReadingCase};
-use super::wrk::Latency;
 use crate::bench::case;
 use crate::bench::cycles::per_host_core;
 use crate::bench::cycles_per_second;
 use crate::bench::parameters::Parameters;
 use crate::bench::ratios::Ratios;
+use crate::bench::web::wrk::Latency;
 
 /// By whom TLS is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

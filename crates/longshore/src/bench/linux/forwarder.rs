@@ -11,8 +11,8 @@ use port::Port as _;
 use port::tap::{Tap, TapConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::namespace::Namespace;
 use crate::bench::daemon;
+use crate::bench::web::namespace::Namespace;
 
 /// Frames of one interface before it is the other's turn.
 const BATCH: usize = 16;

@@ -3,9 +3,7 @@
 mod bulk;
 mod case;
 mod forwarder;
-mod namespace;
 mod network;
-mod nginx;
 mod nic;
 mod parts;
 mod printed;
@@ -13,8 +11,6 @@ mod reading;
 mod rounds;
 mod server;
 mod settings;
-mod site;
-mod wrk;
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +22,7 @@ pub use settings::Settings;
 /// # Errors
 /// When a program is missing or fails, without privileges, or when the report can't be written.
 pub fn run(settings: &Settings) -> anyhow::Result<bool> {
-    settings.wanted().check()?;
+    settings.rounds.wanted().check()?;
     let report = rounds::measure(settings)?;
     printed::print(settings, &report)?;
     Ok(report.bytes_verified)

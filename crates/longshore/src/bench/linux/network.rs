@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use anyhow::Context as _;
 
 use super::forwarder::Forwarder;
-use super::namespace::Namespace;
 use super::nic::Nic;
 use crate::bench::folder::Folder;
+use crate::bench::web::namespace::Namespace;
 
 /// The server's interface.
 const SERVER: &str = "ls0";

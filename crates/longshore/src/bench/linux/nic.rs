@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::Pid;
 
-use super::namespace::Namespace;
 use crate::bench::daemon::{self, Daemon};
 use crate::bench::folder::Folder;
+use crate::bench::web::namespace::Namespace;
 use crate::control::{self, Answer, Request};
 
 /// A running NIC.

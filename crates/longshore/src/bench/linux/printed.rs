@@ -14,7 +14,9 @@ use crate::report::{Bar, Bars, Cell, Column, Page, Rows, Table, busy, bytes, sig
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    printed::print(settings.wanted(), report, |report| page(settings, report))
+    printed::print(settings.rounds.wanted(), report, |report| {
+        page(settings, report)
+    })
 }
 
 /// The report.
@@ -32,7 +34,7 @@ fn page(asked: &Settings, report: &Report) -> Page {
     if !report.cases.is_empty() {
         page.explanation(format!(
             "Each figure is the median of {} rounds; the modes take turns. CPU-seconds are processor time, user and system.",
-            asked.rounds
+            asked.rounds.count
         ))
         .heading(format!("Worker of {}", asked.program.name()))
         .bars(worker_bars(&report.cases))
@@ -71,7 +73,7 @@ fn summary(asked: &Settings) -> String {
         "A file of {}, {} connections, medians of {} rounds of {} s for each mode.",
         bytes(asked.file_bytes),
         asked.connections,
-        asked.rounds,
+        asked.rounds.count,
         asked.seconds
     )
 }

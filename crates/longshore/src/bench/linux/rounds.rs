@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 use super::bulk::{self, Bulk, BulkCase};
 use super::case::{Case, Counted, Counters, Mode, NicFigures, Report, Work, ratios};
 use super::network::Network;
 use super::reading::{self, Reading, ReadingCase};
 use super::server::Server;
 use super::settings::{Program, Settings};
-use super::site::Site;
-use super::wrk::Wrk;
 use crate::bench::case::{Round, Unit};
 use crate::bench::folder::Folder;
 use crate::bench::rounds::{Rig, Turn, progress, take_turns};
+use crate::bench::web::allow_files;
+use crate::bench::web::site::Site;
+use crate::bench::web::wrk::Wrk;
 
 /// The first mode's port; the others follow.
 const PORT: u16 = 8080;
@@ -54,8 +52,8 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
         bulks: bulks.into_iter().collect::<anyhow::Result<Vec<_>>>()?,
         readings: readings.into_iter().collect::<anyhow::Result<Vec<_>>>()?,
     };
-    let progress = progress(settings.json);
-    let medians = take_turns(&mut machines, settings.rounds, Unit::BYTE, &progress)?;
+    let progress = progress(settings.rounds.json);
+    let medians = take_turns(&mut machines, settings.rounds.count, Unit::BYTE, &progress)?;
     let bytes_verified = medians.iter().all(|median| median.verified);
     progress.finish_and_clear();
     let (mut cases, mut bulk, mut reading) = (Vec::new(), Vec::new(), Vec::new());
@@ -180,28 +178,4 @@ pub struct Environment<'a> {
     pub wrk: &'a Wrk,
     /// Both hosts.
     pub network: &'a Network,
-}
-
-/// Every connection is a descriptor, of the client's and of the server's; beside them are the files that are being sent.
-fn allow_files(connections: u32) -> anyhow::Result<()> {
-    let wanted = u64::from(connections) * 3 / 2 + 1024;
-    let have = getrlimit(Resource::Nofile);
-    if have.current.is_none_or(|have| have >= wanted) {
-        return Ok(());
-    }
-    let raised = |maximum| {
-        let limit = Rlimit {
-            current: Some(wanted),
-            maximum,
-        };
-        setrlimit(Resource::Nofile, limit)
-    };
-    // The hard limit as well, where that may be raised.
-    let allowed = raised(have.maximum).or_else(|_| raised(Some(wanted)));
-    allowed.with_context(|| {
-        format!(
-            "{connections} connections need {wanted} descriptors in a process: raise the limit (`ulimit -Hn`), or give \
-             --connections less"
-        )
-    })
 }

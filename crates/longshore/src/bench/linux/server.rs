@@ -6,12 +6,12 @@ use anyhow::Context as _;
 
 use super::case::{Counted, Counters, Mode};
 use super::network::Network;
-use super::nginx::{Nginx, Plan};
 use super::rounds::{Environment, since};
-use super::site::FILE;
 use crate::bench::case::Round;
 use crate::bench::cycles_per_second;
 use crate::bench::tap::Measured;
+use crate::bench::web::nginx::{Nginx, Plan, Tls};
+use crate::bench::web::site::FILE;
 use crate::run::{CountersFile, NIC_VARIABLE, ZEROCOPY_VARIABLE, library};
 
 /// A server, which the client asks in its rounds.
@@ -47,8 +47,14 @@ impl<'a> Server<'a> {
             environment.push((ZEROCOPY_VARIABLE, "1".into()));
         }
         let at = Network::at(port);
+        let tls = match mode {
+            Mode::Http => Tls::No,
+            Mode::Https => Tls::Library,
+            _ => Tls::Kernel,
+        };
         let plan = Plan {
-            mode,
+            name: mode.name(),
+            tls,
             at,
             site: rig.site,
             connections: rig.settings.connections,
@@ -99,7 +105,7 @@ impl Server<'_> {
         let load = wrk.run(client, &self.url, settings.seconds, self.compares)?;
         let nic_took = nic.processor_time()? - nic_before;
         let worker = self.nginx.processor_time()? - before;
-        load.check(settings)?;
+        load.check(settings.connections, settings.seconds)?;
         let measured = Measured {
             cycles: worker.as_secs_f64() * cycles_per_second(),
             verified: load.wrong == 0,

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::bench::Wanted;
 use crate::bench::parameters::Parameters;
+use crate::bench::settings::Rounds;
 use crate::size::between;
 
 /// Settings of `bench linux`.
@@ -25,28 +25,11 @@ pub struct Settings {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub seconds: u32,
 
-    /// Measured rounds; each figure is their median
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
-
-    /// Print JSON instead of tables
-    #[arg(long)]
-    pub json: bool,
-
-    /// Write an HTML page with tables and plots
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub rounds: Rounds,
 }
 
 impl Settings {
-    /// How the report is wanted.
-    pub fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            json: self.json,
-            page: self.report.as_deref(),
-        }
-    }
-
     /// What was asked, to run it again.
     pub fn parameters(&self) -> Parameters {
         Parameters::default()
@@ -54,7 +37,7 @@ impl Settings {
             .size("file_bytes", self.file_bytes)
             .value("connections", self.connections)
             .value("seconds", self.seconds)
-            .value("rounds", self.rounds)
+            .rounds(&self.rounds)
     }
 }
 

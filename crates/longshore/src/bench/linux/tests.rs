@@ -1,58 +1,10 @@
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-use clap::Parser as _;
 
 use super::bulk::{BulkCase, Carrier, FlowDirection};
 use super::case::{Case, Counters, Mode, NicFigures, ratios};
 use super::parts::share_out;
 use super::settings::Settings;
-use super::wrk::{Latency, Load, parse};
-
-#[test]
-fn what_wrk_says_is_read_to_the_last_number() {
-    let said = "Running 2s test @ http://192.0.2.1:8080/file\nlongshore: 10 2684354 2000123 0 0 700 1900\n";
-    let load = parse(said).expect("a line of ours");
-    assert_eq!((load.requests, load.bytes), (10, 2_684_354));
-    assert_eq!((load.errors, load.wrong), (0, 0));
-    assert_eq!(load.took, Duration::from_micros(2_000_123));
-    assert_eq!(
-        load.latency,
-        Latency {
-            p50: 700,
-            p99: 1900
-        }
-    );
-    assert_eq!(parse("unable to connect to 192.0.2.1:8080"), None);
-    assert_eq!(parse("longshore: 10 2684354 2000123 0 0 700"), None);
-}
-
-#[test]
-fn a_run_in_which_nothing_was_answered_says_so() {
-    let line = Line::parse_from(["bench", "--connections", "10000"]);
-    let none = Load::default().check(&line.settings).unwrap_err();
-    assert!(
-        none.to_string()
-            .starts_with("nothing was answered in 2 s on 10000 connections (0 errors)"),
-        "{none}"
-    );
-    let some = Load {
-        requests: 7,
-        errors: 2,
-        ..Load::default()
-    };
-    let some = some.check(&line.settings).unwrap_err();
-    assert!(
-        some.to_string()
-            .starts_with("7 requests were answered, and 2 failed"),
-        "{some}"
-    );
-    let all = Load {
-        requests: 7,
-        ..Load::default()
-    };
-    all.check(&line.settings).unwrap();
-}
+use crate::bench::web::wrk::Latency;
 
 #[derive(clap::Parser)]
 struct Line {

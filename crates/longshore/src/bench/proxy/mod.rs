@@ -16,7 +16,7 @@ use super::parameters::Parameters;
 use super::printed::{cycle_rows, cycles_heading, host_bars, nic_bars};
 use super::ratios::Ratios;
 use super::rounds::{Rig, Turn};
-use super::settings::Run;
+use super::settings::Rounds;
 use super::tap::Linux;
 use crate::report::{Column, Page, Rows, bytes};
 use case::{Counted, Mode, Spliced};
@@ -77,8 +77,8 @@ impl Experiment for Settings {
     type Rig = Worlds;
     type Figures = ();
 
-    fn run(&self) -> &Run {
-        &self.run
+    fn run(&self) -> &Rounds {
+        &self.run.rounds
     }
 
     fn parameters(&self) -> Parameters {
@@ -158,7 +158,7 @@ impl Experiment for Settings {
             .column(Column::count("packets by the NIC"), |case| {
                 case.counted.spliced.packets
             });
-        page.heading(cycles_heading("Load balancer", per, self.run.rounds))
+        page.heading(cycles_heading("Load balancer", per, self.run.rounds.count))
             .bars(host_bars(
                 &format!("Host cycles per {per}"),
                 "load balancer",

@@ -19,7 +19,7 @@ use super::parameters::Parameters;
 use super::printed::{cycle_rows, cycles_heading, host_bars, latency_rows, nic_bars};
 use super::ratios::Ratios;
 use super::rounds::{Rig, Turn};
-use super::settings::Run;
+use super::settings::Rounds;
 use super::tap::Linux;
 use crate::report::{Column, Page, bytes};
 use case::{ByNic, Counted, Mode, share};
@@ -80,8 +80,8 @@ impl Experiment for Settings {
     type Rig = Worlds;
     type Figures = ();
 
-    fn run(&self) -> &Run {
-        &self.run
+    fn run(&self) -> &Rounds {
+        &self.run.rounds
     }
 
     fn parameters(&self) -> Parameters {
@@ -188,18 +188,22 @@ impl Experiment for Settings {
             .column(Column::number("closed\nby NIC", "%"), |case| {
                 share(case, |by_nic| by_nic.torn_down)
             });
-        page.heading(cycles_heading("Server", "transaction", self.run.rounds))
-            .bars(host_bars(
-                "Host cycles per transaction",
-                "application",
-                None,
-                cases,
-            ))
-            .bars(nic_bars("NIC cycles per transaction", cases))
-            .table(cycles)
-            .heading("Transactions per host core")
-            .table(report.ratios.table())
-            .heading("Time from request to response")
-            .table(latency_rows(cases));
+        page.heading(cycles_heading(
+            "Server",
+            "transaction",
+            self.run.rounds.count,
+        ))
+        .bars(host_bars(
+            "Host cycles per transaction",
+            "application",
+            None,
+            cases,
+        ))
+        .bars(nic_bars("NIC cycles per transaction", cases))
+        .table(cycles)
+        .heading("Transactions per host core")
+        .table(report.ratios.table())
+        .heading("Time from request to response")
+        .table(latency_rows(cases));
     }
 }

@@ -22,7 +22,7 @@ use super::parameters::Parameters;
 use super::printed::cycles_heading;
 use super::ratios::Ratios;
 use super::rounds::{Rig, Turn};
-use super::settings::Run;
+use super::settings::Rounds;
 use crate::report::{Page, bytes};
 pub use case::{Case, Counted, Direction, Mode, Records, Resyncs, Side, over};
 pub use printed::{cycles_table, host_bars, nic_bars, pcie_table, records_bars};
@@ -92,8 +92,8 @@ impl Experiment for Settings {
     type Rig = Wired;
     type Figures = Figures;
 
-    fn run(&self) -> &Run {
-        &self.run
+    fn run(&self) -> &Rounds {
+        &self.run.rounds
     }
 
     fn parameters(&self) -> Parameters {
@@ -222,7 +222,7 @@ impl Experiment for Settings {
         let cases = &report.cases;
         for direction in Direction::BOTH {
             let whose = direction.title();
-            page.heading(cycles_heading(whose, "byte", self.run.rounds))
+            page.heading(cycles_heading(whose, "byte", self.run.rounds.count))
                 .bars(host_bars(cases, direction))
                 .bars(nic_bars(cases, direction))
                 .table(cycles_table(cases, direction));

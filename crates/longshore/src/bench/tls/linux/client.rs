@@ -32,7 +32,7 @@ pub fn run(settings: &Settings, source: &Source, identity: &Identity) -> anyhow:
         verified: true,
     };
     // As with our own modes, a round to warm up goes first.
-    for number in 0..=settings.run.rounds {
+    for number in 0..=settings.run.rounds.count {
         let sent = transmit.send(settings, source)?;
         let received = receive.receive(settings, source, &mut rounds.verified)?;
         if number > 0 {

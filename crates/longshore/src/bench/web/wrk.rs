@@ -10,7 +10,6 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 
 use super::namespace::Namespace;
-use super::settings::Settings;
 use super::site::Site;
 use crate::bench::daemon;
 use crate::bench::folder::Folder;
@@ -60,12 +59,11 @@ pub struct Latency {
 }
 
 impl Load {
-    /// Fails when not every request was answered.
+    /// Fails when not every request was answered, of so many connections in so many seconds.
     ///
     /// # Errors
     /// With what can be done about it.
-    pub fn check(&self, settings: &Settings) -> anyhow::Result<()> {
-        let (connections, seconds) = (settings.connections, settings.seconds);
+    pub fn check(&self, connections: u32, seconds: u32) -> anyhow::Result<()> {
         anyhow::ensure!(
             self.requests > 0,
             "nothing was answered in {seconds} s on {connections} connections ({} errors): give --seconds more, for each \
@@ -208,3 +206,52 @@ function response(_, _, body)
     end
 end
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_wrk_says_is_read_to_the_last_number() {
+        let said = "Running 2s test @ http://192.0.2.1:8080/file\nlongshore: 10 2684354 2000123 0 0 700 1900\n";
+        let load = parse(said).expect("a line of ours");
+        assert_eq!((load.requests, load.bytes), (10, 2_684_354));
+        assert_eq!((load.errors, load.wrong), (0, 0));
+        assert_eq!(load.took, Duration::from_micros(2_000_123));
+        assert_eq!(
+            load.latency,
+            Latency {
+                p50: 700,
+                p99: 1900
+            }
+        );
+        assert_eq!(parse("unable to connect to 192.0.2.1:8080"), None);
+        assert_eq!(parse("longshore: 10 2684354 2000123 0 0 700"), None);
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_was_answered_says_so() {
+        let none = Load::default().check(10_000, 2).unwrap_err();
+        assert!(
+            none.to_string()
+                .starts_with("nothing was answered in 2 s on 10000 connections (0 errors)"),
+            "{none}"
+        );
+        let some = Load {
+            requests: 7,
+            errors: 2,
+            ..Load::default()
+        };
+        let some = some.check(10_000, 2).unwrap_err();
+        assert!(
+            some.to_string()
+                .starts_with("7 requests were answered, and 2 failed"),
+            "{some}"
+        );
+        let all = Load {
+            requests: 7,
+            ..Load::default()
+        };
+        all.check(10_000, 2).unwrap();
+    }
+}

@@ -8,7 +8,6 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::thread::sched_setaffinity;
 
-use super::case::Mode;
 use super::namespace::Namespace;
 use super::site::Site;
 use crate::bench::daemon::{self, Daemon};
@@ -21,10 +20,23 @@ pub struct Nginx {
     worker: Pid,
 }
 
+/// By whom TLS is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// There is no TLS.
+    No,
+    /// The library that nginx is installed with.
+    Library,
+    /// The same until the handshake is over, then kernel TLS.
+    Kernel,
+}
+
 /// What nginx is started with.
 pub struct Plan<'a> {
+    /// What tells it from others in the same folder.
+    pub name: &'static str,
     /// By whom TLS is done.
-    pub mode: Mode,
+    pub tls: Tls,
     /// Where to listen.
     pub at: SocketAddr,
     /// What to serve.
@@ -41,7 +53,7 @@ impl Nginx {
     /// # Errors
     /// When it is not installed, or does not listen.
     pub fn start(namespace: &Namespace, folder: &Folder, plan: Plan<'_>) -> anyhow::Result<Self> {
-        let name = format!("nginx-{}", plan.mode.name());
+        let name = format!("nginx-{}", plan.name);
         let prefix = folder.path().join(&name);
         std::fs::create_dir(&prefix)?;
         let config = folder.write(&format!("{name}/nginx.conf"), configuration(&plan))?;
@@ -73,10 +85,14 @@ impl Nginx {
 
 /// As Debian's package sets nginx up, but for one worker, no log of requests, and connections that stay.
 fn configuration(plan: &Plan<'_>) -> String {
-    let Plan { mode, at, site, .. } = plan;
+    let Plan { tls, at, site, .. } = plan;
     // Some more than there are at once: those that end are beside those that go on.
     let connections = 2 * plan.connections + 256;
-    let tls = if mode.is_tls() {
+    let listen = match tls {
+        Tls::No => "",
+        _ => " ssl",
+    };
+    let ssl = if *tls != Tls::No {
         format!(
             "ssl_certificate {};
             ssl_certificate_key {};
@@ -85,7 +101,7 @@ fn configuration(plan: &Plan<'_>) -> String {
             {}",
             site.certificate.display(),
             site.key.display(),
-            if mode.is_kernel_tls() {
+            if *tls == Tls::Kernel {
                 "ssl_conf_command Options KTLS;"
             } else {
                 ""
@@ -113,13 +129,12 @@ http {{
     uwsgi_temp_path uwsgi;
     scgi_temp_path scgi;
     server {{
-        listen {at}{ssl} backlog=16384;
-        {tls}
+        listen {at}{listen} backlog=16384;
+        {ssl}
         root {root};
     }}
 }}
 ",
-        ssl = if mode.is_tls() { " ssl" } else { "" },
         root = site.root.display(),
     )
 }
