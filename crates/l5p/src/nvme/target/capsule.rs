@@ -36,7 +36,7 @@ impl Target {
         id: ConnectionId,
         capsule: &CapsuleCmd,
     ) -> Result<Place, FatalError> {
-        let (in_capsule, started) = (self.config.limits.in_capsule, self.started);
+        let (in_capsule, elapsed) = (self.config.limits.in_capsule, self.elapsed(now));
         let connection = self.open_mut(id).expect("it is open");
         let room = match connection.phase {
             Phase::Connecting { .. } | Phase::Admin(_) => ADMIN_IN_CAPSULE,
@@ -55,7 +55,7 @@ impl Target {
         };
         let owns_cid = connection.command(slot).is_some_and(|c| c.owns_cid);
         if let Some(queue) = &connection.queue {
-            queue.heard.hear(now.saturating_duration_since(started));
+            queue.heard.hear(elapsed);
         }
         self.counters.commands += 1;
         let plan = match owns_cid {

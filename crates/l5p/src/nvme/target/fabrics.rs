@@ -204,9 +204,8 @@ impl Target {
     }
 
     /// A queue on this connection, of which the host is heard now.
-    fn new_queue(&self, now: Instant, connection: ConnectionId) -> (QueueRef, Arc<Heard>) {
-        let heard = Heard::new(now.saturating_duration_since(self.started));
-        let heard = Arc::new(heard);
+    fn new_queue(&mut self, now: Instant, connection: ConnectionId) -> (QueueRef, Arc<Heard>) {
+        let heard = Arc::new(Heard::new(self.elapsed(now)));
         let queue = QueueRef {
             connection,
             heard: Arc::clone(&heard),

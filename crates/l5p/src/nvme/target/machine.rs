@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::nvme::command::Status;
 use wire::nvme::{FatalError, FatalErrorStatus, ICReq, Nqn, Pdu};
@@ -38,6 +38,8 @@ pub struct Target {
     /// No deadline is before this.
     pub(super) next_deadline: Option<Instant>,
     pub(super) started: Instant,
+    /// A time, and how long after that it was.
+    elapsed: (Instant, Duration),
     /// When it was last called.
     pub(super) now: Instant,
     pub(super) piece: Box<[u8; super::answer::PIECE]>,
@@ -88,6 +90,7 @@ impl Target {
             actions: VecDeque::new(),
             next_deadline: None,
             started: now,
+            elapsed: (now, Duration::ZERO),
             now,
             piece: Box::new([0; super::answer::PIECE]),
             counters: Counters::default(),
@@ -217,11 +220,15 @@ impl Target {
     }
 
     /// The next thing to do. Call it until it gives `None`.
+    #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
-        if self.actions.is_empty() {
-            self.look_at_mail();
+        match self.actions.pop_front() {
+            None if self.mail.has_come() => {
+                self.follow_orders();
+                self.actions.pop_front()
+            }
+            action => action,
         }
-        self.actions.pop_front()
     }
 
     fn open(&mut self, id: ConnectionId, request: &ICReq) -> Result<Place, FatalError> {
@@ -416,6 +423,15 @@ impl Target {
 
     pub(super) fn controller_mut(&mut self, id: ControllerRef) -> Option<&mut Controller> {
         self.controllers.get_mut(id.index, id.generation)
+    }
+
+    /// How long after the target was made that is: many commands come at one time.
+    #[inline]
+    pub(super) fn elapsed(&mut self, now: Instant) -> Duration {
+        if self.elapsed.0 != now {
+            self.elapsed = (now, now.saturating_duration_since(self.started));
+        }
+        self.elapsed.1
     }
 
     pub(super) fn connection_id(&self, index: u32, generation: u32) -> ConnectionId {

@@ -82,7 +82,7 @@ impl Target {
     }
 
     #[cold]
-    fn follow_orders(&mut self) {
+    pub(super) fn follow_orders(&mut self) {
         for order in self.shared.take_orders(self.machine) {
             match order {
                 Order::Close(connection, why) => self.close(connection, why),
