@@ -18,6 +18,7 @@ pub const WORKER_EXPLANATIONS: &[(&str, &str)] = &[
     ("connections", "Connections accepted."),
     ("connections_open", "Connections open now."),
     ("requests", "Requests received."),
+    ("commands", "Commands received."),
 ];
 
 /// Of which the total is the highest: each worker's says the same, or how bad it is.
@@ -106,7 +107,7 @@ fn add(total: &mut CounterGroup, group: &CounterGroup) {
 /// What a worker has counted at its port, and for its clients: all frontends together.
 fn of_worker(groups: &[CounterGroup], name: &str) -> Option<u64> {
     let shown = |it: &&CounterGroup| {
-        matches!(it.name.as_str(), "port" | "http") || it.name.starts_with("frontend ")
+        matches!(it.name.as_str(), "port" | "http" | "nvme") || it.name.starts_with("frontend ")
     };
     let values = groups.iter().filter(shown);
     values

@@ -15,15 +15,17 @@ use handshake::nvme_psk::{Derivation, Keys};
 use handshake::{KeyLogSink, PskServerConfig};
 use host::nvme::store::{Method, Stores};
 use host::nvme::target::{self as glue, Options as GlueOptions};
-use l5p::nvme::target::{Config, Limits, Portal, Subsystem};
+use l5p::nvme::target::{Config, Limits, Portal, Subsystem, Target as Machine};
 use wire::nvme::Nqn;
 
-use crate::attach::{Attached, attach};
-use crate::control::{self, Answer, Request};
+use crate::attach::{Attached, attach_shards};
+use crate::control::{self, Answer, Request, one_of};
+use crate::cores::Cores;
 use crate::nvme::driver::nvme_offload;
 use crate::sandbox::Files;
 use crate::secret_file;
 use crate::service::{Application, Service};
+use crate::shards::{Shard, Threads};
 use crate::signals::Signals;
 
 pub use options::{EXAMPLES, Target};
@@ -33,6 +35,8 @@ pub use report::TargetCounters;
 const REFRESH: Duration = Duration::from_secs(1);
 /// How long commands in flight are waited for at the end, and connections after that.
 const DRAIN: Duration = Duration::from_secs(2);
+/// How often other cores are asked whether they are done with that.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Serves until it is told to end.
 ///
@@ -41,6 +45,8 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub fn run(options: &Target) -> Result<()> {
     let keys = options.psk.as_deref().map(read_keys).transpose()?;
     namespaces::check(options)?;
+    let cores = options.cores.clone().unwrap_or_default();
+    cores.check()?;
     let mut readiness = options.background.begin()?;
     let signals = Signals::block()?;
     let mut control = options
@@ -48,27 +54,81 @@ pub fn run(options: &Target) -> Result<()> {
         .as_deref()
         .map(control::Server::bind)
         .transpose()?;
-    let mut attached = attach(&options.wire, &options.connections)?;
-    let method = match options.threads {
-        true => Method::Threads,
-        false => Method::Auto,
-    };
-    let mut stores = Stores::new(&attached.runtime.doorbell(), method);
+    let count = options.cores.as_ref().map(Cores::count);
+    let all = attach_shards(&options.wire, &options.connections, count, None)?;
+    let mut stores = Stores::new(&all[0].runtime.doorbell(), method(options));
     let subsystems = namespaces::open(options, &mut stores)?;
     let names: Vec<_> = subsystems.iter().map(|subsystem| subsystem.nqn).collect();
-    let tls = keys.map(|keys| server_config(keys, options, names, attached.key_log.clone()));
+    let tls = keys.map(|keys| server_config(keys, options, names, all[0].key_log.clone()));
     let config = config(options, subsystems);
-    let announcement = announcement(options, &config, &stores) + &attached.neighbours();
+    let announcement = announcement(options, &config, &stores) + &all[0].neighbours();
     let glue_options = GlueOptions {
         offload: nvme_offload(options.wire.offload.into()),
         tls: tls.transpose()?,
         tls_offload: options.wire.offload.into(),
-        memory: options.data_memory,
+        memory: options.data_memory / all.len() as u64,
         map_threshold: options.map_threshold,
     };
+    let mut parts = parts(options, config, &glue_options, stores, all)?;
+    let (own, mut attached) = parts.remove(0);
+    options.account.enter(Files {
+        read: None,
+        read_again: &[],
+        remove: control.as_ref().map(control::Server::directory),
+    })?;
+    // What was given up just now, they lack too.
+    let bell = attached.runtime.doorbell();
+    let others = Threads::start("nvme target", parts, &cores, &bell)?;
+    cores.pin(0)?;
+    crate::background::announce(format_args!("{}", announcement.trim_end()));
+    readiness.tell()?;
+    let mut service = Service {
+        signals: &signals,
+        control: control.as_mut(),
+        readiness: &mut readiness,
+    };
+    let refreshed = Instant::now();
+    let mut serving = Serving {
+        own,
+        others,
+        refreshed,
+    };
+    service.run(&mut serving, &mut attached)?;
+    drain(&mut serving, &mut attached)?;
+
+    drop(control);
+    attached.runtime.shutdown(Instant::now())?;
+    Ok(())
+}
+
+/// The part of each core, which listens: they are one target, with the same files and the same memory.
+fn parts(
+    options: &Target,
+    config: Config,
+    glue_options: &GlueOptions,
+    stores: Stores,
+    all: Vec<Attached>,
+) -> Result<Vec<(Part, Attached)>> {
     let now = Instant::now();
-    let stack = attached.runtime.stack();
-    let mut target = glue::Target::new(now, stack, config, glue_options, stores)?;
+    let machines = Machine::several(now, config, all.len())?;
+    let bells: Vec<_> = all.iter().map(|it| it.runtime.doorbell()).collect();
+    let others = bells[1..]
+        .iter()
+        .map(|bell| stores.another(bell, method(options)));
+    let others: Vec<_> = others.collect();
+    let stores = std::iter::once(stores).chain(others);
+    let parts = machines.into_iter().zip(stores).zip(all);
+    let parts = parts.map(|((machine, stores), mut attached)| {
+        let stack = attached.runtime.stack();
+        let mut target = glue::Target::with(now, stack, machine, glue_options.clone(), stores)?;
+        target.set_bells(bells.clone());
+        listen(&mut target, &mut attached, options)?;
+        Ok((Part(target), attached))
+    });
+    parts.collect()
+}
+
+fn listen(target: &mut glue::Target, attached: &mut Attached, options: &Target) -> Result<()> {
     for cidr in &options.wire.addresses {
         let discovery = Some(options.discovery).filter(|port| ![0, options.port].contains(port));
         for port in std::iter::once(options.port).chain(discovery) {
@@ -78,26 +138,14 @@ pub fn run(options: &Target) -> Result<()> {
                 .with_context(|| format!("can't listen on {address}"))?;
         }
     }
-    options.account.enter(Files {
-        read: None,
-        read_again: &[],
-        remove: control.as_ref().map(control::Server::directory),
-    })?;
-    crate::background::announce(format_args!("{}", announcement.trim_end()));
-    readiness.tell()?;
-    let mut service = Service {
-        signals: &signals,
-        control: control.as_mut(),
-        readiness: &mut readiness,
-    };
-    let refreshed = Instant::now();
-    let mut serving = Serving { target, refreshed };
-    service.run(&mut serving, &mut attached)?;
-    drain(&mut serving, &mut attached)?;
-
-    drop(control);
-    attached.runtime.shutdown(Instant::now())?;
     Ok(())
+}
+
+fn method(options: &Target) -> Method {
+    match options.threads {
+        true => Method::Threads,
+        false => Method::Auto,
+    }
 }
 
 /// The keys of hosts.
@@ -149,70 +197,126 @@ fn config(options: &Target, subsystems: Vec<Subsystem>) -> Config {
     }
 }
 
-/// The target, and when its files were looked at last.
-struct Serving {
-    target: glue::Target,
-    refreshed: Instant,
-}
+/// What one core does of the target.
+struct Part(glue::Target);
 
-impl Application for Serving {
+impl Shard for Part {
     fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
         let stack = attached.runtime.stack();
         let mut progress = false;
         while let Some(event) = stack.poll_event() {
             progress = true;
-            self.target.handle_event(now, stack, &event);
+            self.0.handle_event(now, stack, &event);
         }
+        Ok(progress | self.0.poll(now, stack))
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.0.poll_timeout()
+    }
+}
+
+/// The part of this thread, those of others, and when files were looked at last: one looks for all.
+struct Serving {
+    own: Part,
+    others: Threads<Part>,
+    refreshed: Instant,
+}
+
+impl Application for Serving {
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
+        self.others.check()?;
         if now.duration_since(self.refreshed) >= REFRESH {
             self.refreshed = now;
-            self.target.refresh();
+            self.own.0.refresh();
         }
-        Ok(progress | self.target.poll(now, stack))
+        self.own.poll(now, attached)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let refresh = self.refreshed + REFRESH;
-        Some(
-            self.target
-                .poll_timeout()
-                .map_or(refresh, |at| at.min(refresh)),
-        )
+        let own = self.own.poll_timeout();
+        Some(own.map_or(refresh, |at| at.min(refresh)))
     }
 
     fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
-        report::answer(request, &mut self.target, attached)
+        let own = report::answer(request.clone(), &mut self.own.0, attached);
+        if self.others.are_none() {
+            return own;
+        }
+        let others = self.others.with_each(move |part, attached| {
+            report::answer(request.clone(), &mut part.0, attached)
+        });
+        match others {
+            Ok(others) => one_of(std::iter::once(own).chain(others).collect()),
+            Err(error) => Answer::Error(error.to_string()),
+        }
+    }
+
+    fn others_go_on(&mut self) -> bool {
+        self.others.go_on()
+    }
+
+    fn other_sockets(&self) -> u32 {
+        self.others.sockets()
     }
 }
 
 /// Finishes what hosts wait for, closes their connections, and makes durable what was written.
 fn drain(serving: &mut Serving, attached: &mut Attached) -> Result<()> {
-    serving.target.close_listeners(attached.runtime.stack());
-    run_until(serving, attached, |target, _| target.is_idle())?;
-    serving
-        .target
-        .close_all(Instant::now(), attached.runtime.stack());
-    run_until(serving, attached, |target, attached| {
-        target.is_idle() && attached.runtime.stack().sockets().next().is_none()
+    each(serving, attached, |part, attached| {
+        part.0.close_listeners(attached.runtime.stack());
+    });
+    run_until(serving, attached, |part, _| part.0.is_idle())?;
+    each(serving, attached, |part, attached| {
+        part.0.close_all(Instant::now(), attached.runtime.stack());
+    });
+    run_until(serving, attached, |part, attached| {
+        part.0.is_idle() && attached.runtime.stack().sockets().next().is_none()
     })?;
-    let synced = serving.target.sync();
-    synced.context("what was written last is not all durable")
+    // Stores that are dropped have done what they had begun.
+    let stopped = serving.others.stop();
+    let synced = serving.own.0.sync();
+    synced.context("what was written last is not all durable")?;
+    stopped
 }
 
+/// Has all cores do it.
+fn each(
+    serving: &mut Serving,
+    attached: &mut Attached,
+    errand: impl Fn(&mut Part, &mut Attached) + Clone + Send + 'static,
+) {
+    errand(&mut serving.own, attached);
+    if let Err(error) = serving.others.with_each(errand) {
+        tracing::warn!("{error:#}: it is not waited for");
+    }
+}
+
+/// Goes on until all cores are `done`, or have had time enough.
 fn run_until(
     serving: &mut Serving,
     attached: &mut Attached,
-    done: impl Fn(&glue::Target, &mut Attached) -> bool,
+    done: impl Fn(&mut Part, &mut Attached) -> bool + Clone + Send + 'static,
 ) -> Result<()> {
     let end = Instant::now() + DRAIN;
     loop {
         let now = Instant::now();
         let mut progress = attached.runtime.poll(now)?;
-        progress |= serving.poll(now, attached)?;
-        if done(&serving.target, attached) || now >= end {
+        progress |= serving.own.poll(now, attached)?;
+        if now >= end {
             return Ok(());
         }
+        if done(&mut serving.own, attached) {
+            let others = serving.others.with_each(done.clone());
+            // One that has ended or hangs is found when all are ended.
+            if others.map_or(true, |others| others.iter().all(|done| *done)) {
+                return Ok(());
+            }
+        }
         if !progress {
-            let deadline = serving.poll_timeout().map_or(end, |at| at.min(end));
+            let look = end.min(now + LOOK);
+            let deadline = serving.poll_timeout().map_or(look, |at| at.min(look));
             attached.runtime.wait(now, Some(deadline), &[])?;
         }
     }

@@ -9,6 +9,7 @@ use wire::nvme::Nqn;
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
 use crate::config::ConfigFile;
+use crate::cores::Cores;
 use crate::disk::Digest;
 use crate::nvme::nqn;
 use crate::sandbox::Account;
@@ -28,6 +29,9 @@ Examples:
   sudo longshore nvme target --tap ls0 --ip 10.9.0.2/24 --nqn nqn.2024-01.org.example:a \\
        --ns /dev/vdb --ns mem:1G,nqn=nqn.2024-01.org.example:b,ro --digest both \\
        --allow nqn.2014-08.org.nvmexpress:uuid:3f0c6fb0-8f2e-4a6a-9d2c-0c6a3d0f7b11
+
+  # on two cores: connections are spread over two stacks with a NIC each, and a host sees one controller
+  sudo longshore nvme target --tap ls0 --ip 10.9.0.2/24 --ns disk.img --cores 0,1
 
   # inside TLS 1.3, with a key made by `nvme gen-tls-key`
   sudo longshore nvme target --tap ls0 --ip 10.9.0.2/24 --ns disk.img --psk key.txt";
@@ -87,6 +91,10 @@ pub struct Target {
     /// Read and write files by threads instead of io_uring
     #[arg(long)]
     pub threads: bool,
+    /// Serve on so many cores, or on these processors, as in 0,1 or 2-5: each has a thread with a stack and a NIC of its own, and
+    /// queues are spread over them. Without it there is one stack, with its NIC on a thread beside it
+    #[arg(long, value_name = "N|LIST", conflicts_with_all = ["nic", "pcap", "one_thread"])]
+    pub cores: Option<Cores>,
     /// Answer `longshore stat` and `longshore ss` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,

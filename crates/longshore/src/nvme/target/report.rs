@@ -88,7 +88,7 @@ counters! {
         memory,
         /// Operations on backing files in flight now.
         store_operations,
-        /// 1 when backing files are accessed by io_uring, 0 when by threads.
+        /// 1 for each core that accesses backing files by io_uring; others use threads.
         io_uring,
     }
 }
