@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, getpid};
 
 use crate::attach::Attached;
@@ -12,7 +12,7 @@ use crate::background::{Readiness, announce};
 use crate::control::{self, Answer, Request};
 use crate::heap::HeapTrimmer;
 use crate::signals::{Signal, Signals};
-use crate::succession::Claimant;
+use crate::succession::{Claimant, HandsOver};
 
 /// How often signals and the control socket are looked at when it never sleeps.
 const LOOK: Duration = Duration::from_millis(50);
@@ -49,29 +49,8 @@ pub trait Application {
         0
     }
 
-    /// Another process wants its place.
-    ///
-    /// # Errors
-    /// Why that process does not get it.
-    fn claimed(
-        &mut self,
-        _now: Instant,
-        _claimant: Claimant<'_>,
-        _attached: &mut Attached,
-    ) -> Result<()> {
-        bail!("it does not hand over")
-    }
-
-    /// Looks after the process whose place this one takes, or that takes this one's. Whose place it is then.
-    ///
-    /// # Errors
-    /// It can't go on.
-    fn look_after_other(&mut self, _now: Instant, _attached: &mut Attached) -> Result<Place> {
-        Ok(Place::Ours)
-    }
-
-    /// What becomes readable when that process has said something.
-    fn other(&self) -> Option<BorrowedFd<'_>> {
+    /// What hands its place over, if it does.
+    fn hands_over(&mut self) -> Option<&mut dyn HandsOver> {
         None
     }
 
@@ -154,9 +133,12 @@ impl Service<'_> {
                     }
                     None => {}
                 }
-                self.poll_control(now, application, attached);
-                let before =
-                    std::mem::replace(&mut place, application.look_after_other(now, attached)?);
+                self.poll_control(now, application, attached, was_told);
+                let after = match application.hands_over() {
+                    Some(service) => service.look_after_other(now, attached)?,
+                    None => Place::Ours,
+                };
+                let before = std::mem::replace(&mut place, after);
                 if place == Place::Left {
                     return Ok(Ended::InOrder);
                 }
@@ -166,15 +148,15 @@ impl Service<'_> {
             }
             slept = false;
             if !progress {
+                let own = [application.poll_timeout(), heap.poll_timeout()];
+                let readiness = self.readiness.poll_timeout();
+                let service = application.hands_over().map(|it| &*it);
+                let other = service.and_then(|service| service.poll_timeout(now));
+                let deadlines = own.into_iter().chain([readiness, other]);
+                let deadline = deadlines.flatten().min();
                 let mut fds: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
                 fds.extend(self.control.iter().flat_map(|control| control.fds()));
-                fds.extend(application.other());
-                let deadlines = [
-                    application.poll_timeout(),
-                    self.readiness.poll_timeout(),
-                    heap.poll_timeout(),
-                ];
-                let deadline = deadlines.into_iter().flatten().min();
+                fds.extend(service.and_then(HandsOver::other));
                 slept = attached.runtime.wait(now, deadline, &fds)?;
             }
         }
@@ -188,6 +170,7 @@ impl Service<'_> {
         now: Instant,
         application: &mut impl Application,
         attached: &mut Attached,
+        is_ending: bool,
     ) {
         let Some(control) = self.control.as_deref_mut() else {
             return;
@@ -206,7 +189,12 @@ impl Service<'_> {
             control: control.as_fd(),
             watchdog: self.readiness.watchdog(),
         };
-        if let Err(error) = application.claimed(now, claimant, attached) {
+        let claimed = match application.hands_over() {
+            _ if is_ending => Err(anyhow!("it is about to end")),
+            Some(service) => service.claimed(now, claimant, attached),
+            None => Err(anyhow!("it does not hand over")),
+        };
+        if let Err(error) = claimed {
             tracing::warn!("not handed over: {error:#}");
             let answer = control::line(&Answer::Error(format!("{error:#}")));
             // It may have gone.

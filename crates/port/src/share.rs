@@ -42,17 +42,37 @@ pub enum Share {
 /// Local ports of outgoing connections: those of a range but for some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// The range.
-    pub range: Range<u32>,
-    /// Those that are not meant.
-    pub except: Vec<u16>,
+    range: Range<u32>,
+    /// Those that are not meant, sorted, each once.
+    except: Vec<u16>,
 }
 
 impl Ports {
+    /// Those of `range` but for `except`.
+    #[must_use]
+    pub fn new(range: Range<u32>, mut except: Vec<u16>) -> Ports {
+        except.retain(|&port| range.contains(&port.into()));
+        except.sort_unstable();
+        except.dedup();
+        Ports { range, except }
+    }
+
+    /// The range.
+    #[must_use]
+    pub fn range(&self) -> &Range<u32> {
+        &self.range
+    }
+
+    /// Those of the range that are not meant, in their order.
+    #[must_use]
+    pub fn except(&self) -> &[u16] {
+        &self.except
+    }
+
     /// Whether it is one of them.
     #[must_use]
     pub fn has(&self, port: u16) -> bool {
-        self.range.contains(&port.into()) && !self.except.contains(&port)
+        self.range.contains(&port.into()) && self.except.binary_search(&port).is_err()
     }
 }
 

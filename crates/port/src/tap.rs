@@ -348,14 +348,13 @@ impl Port for Tap {
             };
             let len =
                 match retry_if_interrupted(|| rustix::io::read(source, &mut self.incoming[..])) {
+                    Err(Errno::AGAIN) => break,
                     // The process that has passed frames on is gone, and says so by another way too.
-                    Ok(0) if matches!(self.share, Share::Passed(_)) => {
+                    Ok(0) | Err(_) if matches!(self.share, Share::Passed(_)) => {
                         self.share = Share::Nothing;
                         break;
                     }
                     Ok(len) => len,
-                    Err(Errno::AGAIN) => break,
-                    Err(Errno::CONNRESET) if matches!(self.share, Share::Passed(_)) => break,
                     Err(error) => return Err(self.gone(error)),
                 };
             received += 1;

@@ -39,7 +39,7 @@ impl Outgoing {
     }
 
     fn range(&self) -> Range<u32> {
-        self.ports.as_ref().map_or(PORTS, |it| it.range.clone())
+        self.ports.as_ref().map_or(PORTS, |it| it.range().clone())
     }
 
     /// Whether a flow, from here to the peer, may be opened, as far as ports and other processes go.

@@ -4,6 +4,8 @@
 //! frames are one record of TLS.
 
 mod arrivals;
+#[cfg(test)]
+pub mod client;
 mod connection;
 mod flood;
 mod frames;
@@ -21,3 +23,6 @@ pub use noted::note;
 pub use pipe::{Blank, Data, End};
 pub use progress::ContentProgress;
 pub use wakes::Wakes;
+
+/// Memory that an empty buffer keeps as long as its connection has streams, most of which may wait for long.
+pub const KEPT: usize = 1024;

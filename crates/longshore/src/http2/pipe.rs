@@ -72,8 +72,8 @@ impl Data {
 pub struct Pipe {
     input: VecDeque<u8>,
     input_ended: bool,
-    /// What the client says of how it is to be sent frames; nothing in a client's pipe.
-    settings: Option<Settings>,
+    /// What the client says of how it is to be sent frames.
+    settings: Settings,
     output: VecDeque<u8>,
     /// Bytes of the output before each content.
     cuts: VecDeque<(usize, Data)>,
@@ -98,10 +98,7 @@ impl Pipe {
 
     /// Takes what has come.
     pub fn handle_input(&mut self, bytes: &[u8]) {
-        match &mut self.settings {
-            Some(settings) => settings.take(bytes, &mut self.input),
-            None => self.input.extend(bytes),
-        }
+        self.settings.take(bytes, &mut self.input);
     }
 
     /// Nothing more comes.
@@ -132,18 +129,24 @@ impl Pipe {
 
     /// Bytes that came and that `h2` may take.
     fn readable(&self) -> usize {
-        let held_back = self.settings.as_ref().map_or(0, Settings::held_back);
+        let held_back = self.settings.held_back();
         match self.input_ended {
             true => self.input.len(),
             false => self.input.len() - held_back,
         }
     }
 
-    /// Gives back memory that is not in use.
-    pub fn trim(&mut self) {
-        self.input.shrink_to_fit();
-        self.output.shrink_to_fit();
-        self.cuts.shrink_to_fit();
+    /// Gives back memory that is not in use, but for so many bytes of each direction.
+    pub fn trim(&mut self, kept: usize) {
+        self.input.shrink_to(kept);
+        self.output.shrink_to(kept);
+        self.cuts.shrink_to(kept / size_of::<(usize, Data)>());
+    }
+
+    /// Bytes of memory that both directions have.
+    #[cfg(test)]
+    pub fn memory(&self) -> usize {
+        self.input.capacity() + self.output.capacity()
     }
 
     /// Whether `h2` waits for room that there is now.
@@ -231,21 +234,6 @@ impl Pipe {
 pub struct End(Arc<Mutex<Pipe>>);
 
 impl End {
-    /// The end of a server.
-    pub fn of_server() -> End {
-        let end = End::default();
-        end.pipe().settings = Some(Settings::new());
-        end
-    }
-
-    /// The end of a client, which sends something before its first frame.
-    #[cfg(test)]
-    pub fn of_client() -> End {
-        let end = End::default();
-        end.pipe().cutter = FrameCutter::behind(super::arrivals::PREFACE);
-        end
-    }
-
     pub fn pipe(&self) -> MutexGuard<'_, Pipe> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

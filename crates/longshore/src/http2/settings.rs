@@ -23,14 +23,16 @@ pub struct Settings {
     adds: bool,
 }
 
-impl Settings {
-    pub fn new() -> Settings {
+impl Default for Settings {
+    fn default() -> Settings {
         Settings {
             cutter: FrameCutter::behind(PREFACE),
             adds: false,
         }
     }
+}
 
+impl Settings {
     /// Bytes at the end of `input` that may yet change.
     pub fn held_back(&self) -> usize {
         self.cutter.of_head()
@@ -98,7 +100,7 @@ mod tests {
                 more.extend((Data::TURN as u32).to_be_bytes().iter().filter(|_| adds));
                 wanted.extend(frame(kind, flags, &[payload, more].concat()));
             }
-            let (mut settings, mut input) = (Settings::new(), VecDeque::new());
+            let (mut settings, mut input) = (Settings::default(), VecDeque::new());
             let mut taken = Vec::new();
             let mut rest = &bytes[..];
             for split in splits.iter().cycle() {
@@ -121,7 +123,7 @@ mod tests {
         use crate::http2::End;
 
         let fields: Vec<u8> = (0..40_000_u32).map(|byte| byte as u8).collect();
-        let end = End::of_server();
+        let end = End::default();
         let whole = frame(1, 5, &fields);
         for part in whole.chunks(1000) {
             end.pipe().write(part);

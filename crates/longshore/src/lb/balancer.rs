@@ -5,18 +5,16 @@ mod checks;
 mod retire;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::{ListenOptions, ListenerId, Offload, SocketError, Stack};
+use host::{ListenerId, Offload, Stack};
 
 use super::checker::{Checker, Checks};
-use super::config::{self, Config, Mode};
+use super::config::{self, Config};
 use super::counters::FrontendCounters;
 use super::deadlines::Deadlines;
 use super::keys::{Roles, SessionKey};
-use super::parts::{Frontend, Parts};
+use super::parts::{Frontend, Parts, StartError};
 use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
 use super::session::{Fate, Session, Shared};
@@ -24,21 +22,11 @@ use super::sessions::Sessions;
 use super::tls::Tls;
 use crate::access_log::AccessLog;
 use crate::admission::Admission;
-use crate::matching::Matcher;
 
 pub use retire::BackendState;
 
 /// How often idle connections to servers are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
-
-/// A listener that can't be had.
-#[derive(Debug, thiserror::Error)]
-#[error("frontend {frontend} can't listen on {address}: {error}")]
-pub struct StartError {
-    frontend: String,
-    address: SocketAddr,
-    error: SocketError,
-}
 
 /// What a load balancer has beside its settings.
 #[derive(Clone, Debug)]
@@ -77,38 +65,9 @@ impl Balancer {
         stack: &mut Stack,
         means: Means,
     ) -> Result<Balancer, StartError> {
-        let mut frontends = Vec::new();
-        for frontend in config.frontends {
-            let mut listeners = Vec::new();
-            for &address in &frontend.listen {
-                let options = ListenOptions {
-                    backlog: 4096,
-                    // In HTTP and in TLS the client speaks first.
-                    defer: frontend.mode == Mode::Http || frontend.tls,
-                    ..ListenOptions::default()
-                };
-                let failed = |error| StartError {
-                    frontend: frontend.name.clone(),
-                    address,
-                    error,
-                };
-                if frontend.tls && means.tls.is_none() {
-                    let error = SocketError::TlsConfig("there is no certificate".to_owned());
-                    return Err(failed(error));
-                }
-                listeners.push(stack.listen(address, options).map_err(failed)?);
-            }
-            let tls = means.tls.as_ref().filter(|_| frontend.tls);
-            let rule = frontend.matching.clone();
-            frontends.push(Frontend {
-                tls: tls.map(|tls| tls.role(&frontend)),
-                matcher: rule.map(|rule| Arc::new(Matcher::new(rule, stack, means.offload))),
-                config: frontend,
-                counters: FrontendCounters::default(),
-                listeners,
-                held_back: None,
-            });
-        }
+        let frontends = config.frontends.into_iter();
+        let frontends = frontends.map(|it| Frontend::open(it, stack, &means));
+        let frontends = frontends.collect::<Result<_, _>>()?;
         let pools = config.pools.into_iter();
         let is_quiet = means.checks == Checks::OfAnother;
         let mut balancer = Balancer {
@@ -167,6 +126,17 @@ impl Balancer {
         progress |= self.pass_between(now, stack);
         self.finish_retiring(now, stack);
         progress
+    }
+
+    /// Bytes of memory that connections of HTTP/2 hold, with their streams.
+    #[cfg(test)]
+    pub fn http2_memory(&mut self) -> usize {
+        let keys = self.sessions.keys().into_iter();
+        let held = keys.map(|key| {
+            let session = self.sessions.get_mut(key);
+            session.map_or(0, |session| session.http2_memory())
+        });
+        held.sum()
     }
 
     /// Lets sessions go on that have something for each other, once each: those of connections and of their streams.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use host::{CloseReason, Offload, SocketError, SocketId, Stack, TlsRole};
 
@@ -227,6 +227,12 @@ impl Leg {
     pub fn may_keep(&self, len: usize) -> bool {
         let conduit = self.conduit.as_ref();
         conduit.is_none_or(|conduit| conduit.may_keep(len))
+    }
+
+    /// How long a client had no window to send content, all in all, because of what it had sent.
+    pub fn closed_for(&self, now: Instant) -> Duration {
+        let conduit = self.conduit.as_ref();
+        conduit.map_or(Duration::ZERO, |conduit| conduit.closed_for(now))
     }
 
     /// Ends our direction.

@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use handshake::Certificates;
 
 pub use balancer::{Balancer, Means};
 pub use checker::Checks;
@@ -53,7 +54,7 @@ use crate::sandbox::Files;
 use crate::service::Service;
 use crate::shards::Threads;
 use crate::signals::Signals;
-use crate::succession::{self, Claim};
+use crate::succession::{Candidate, Claim};
 use config::Config;
 use options::{Command, Run, Target};
 use shard::{All, Balancing};
@@ -87,12 +88,9 @@ fn drain(target: &Target, drains: bool) -> Result<()> {
 }
 
 fn balance(run: &Run) -> Result<()> {
-    let mut config = Config::read(&run.config)?;
-    config.check_addresses(|ip| run.wire.has(ip))?;
-    config.check_tls(!run.certificates.is_empty())?;
     let cores = run.cores.clone().unwrap_or_default();
     cores.check()?;
-    config.check_shares(cores.count())?;
+    let mut config = read_config(run, cores.count())?;
     let certificates = (!run.certificates.is_empty())
         .then(|| run.certificates.read())
         .transpose()?;
@@ -103,26 +101,9 @@ fn balance(run: &Run) -> Result<()> {
     let claim = Claim::of("lb", &run.wire, &cores);
     let control = run.control.as_deref();
     let mut candidate = run.take_over.begin(claim, control, &run.account)?;
-    let access_log = AccessLog::open(&run.access_log)?;
-    let count = run.cores.as_ref().map(Cores::count);
     readiness.set_watchdog(candidate.watchdog());
-    let tickets = Arc::clone(&candidate.tickets);
-    let inheritance = candidate.inheritance();
-    let all = attach_shards(&run.wire, &run.connections, count, inheritance)?;
-    announce(&config, &all[0]);
-    let tls = certificates.as_ref();
-    let tls = tls.map(|certificates| Tls::new(certificates, all[0].key_log.clone(), &tickets));
-    let means = Means {
-        can_splice: run.connections.accel.splice,
-        offload: run.wire.offload.into(),
-        tls: tls.transpose()?,
-        checks: Checks::Own,
-    };
-    if let Some(sink) = &all[0].key_log {
-        config.log_keys(sink)?;
-    }
-    let mut shards = start(&config, all, &means, access_log.as_ref())?;
-    let (mut own, mut attached) = shards.remove(0);
+    let mut shards = start(run, &mut config, certificates.as_ref(), &mut candidate)?;
+    let (own, mut attached) = shards.remove(0);
     let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();
     run.account.enter(Files {
         read: None,
@@ -130,13 +111,9 @@ fn balance(run: &Run) -> Result<()> {
         remove: candidate.control_directory(),
     })?;
     // What was given up just now, they lack too.
-    let mut others = Threads::start("lb", shards, &cores, &attached.runtime.doorbell())?;
+    let others = Threads::start("lb", shards, &cores, &attached.runtime.doorbell())?;
     cores.pin(0)?;
-    let (succession, mut control) = candidate.commit(&mut succession::All {
-        own: &mut own,
-        attached: &mut attached,
-        others: &mut others,
-    })?;
+    let (shards, mut control) = candidate.commit(own, others, &mut attached)?;
     readiness.tell()?;
     let mut service = Service {
         signals: &signals,
@@ -144,23 +121,55 @@ fn balance(run: &Run) -> Result<()> {
         readiness: &mut readiness,
     };
     let mut balancing = All {
-        own,
-        others,
-        succession,
+        shards,
         certificates,
-        tickets,
         config: run.config.clone(),
     };
     service.run(&mut balancing, &mut attached)?;
-    balancing.succession.end();
+    balancing.shards.end();
     drop(control);
-    balancing.others.stop()?;
+    balancing.shards.others.stop()?;
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
 }
 
-/// A load balancer on each of these stacks, of which the first makes the health checks.
+/// The settings, as far as options do not contradict them.
+fn read_config(run: &Run, cores: u16) -> Result<Config> {
+    let config = Config::read(&run.config)?;
+    config.check_addresses(|ip| run.wire.has(ip))?;
+    config.check_tls(!run.certificates.is_empty())?;
+    config.check_shares(cores)?;
+    Ok(config)
+}
+
+/// A load balancer for each core on a stack of its own, of which the first makes the health checks.
 fn start(
+    run: &Run,
+    config: &mut Config,
+    certificates: Option<&Arc<Certificates>>,
+    candidate: &mut Candidate,
+) -> Result<Vec<(Balancing, Attached)>> {
+    let access_log = AccessLog::open(&run.access_log)?;
+    let count = run.cores.as_ref().map(Cores::count);
+    let inheritance = candidate.inheritance();
+    let stacks = attach_shards(&run.wire, &run.connections, count, inheritance)?;
+    announce(config, &stacks[0]);
+    let key_log = &stacks[0].key_log;
+    let tickets = &candidate.tickets;
+    let tls = certificates.map(|it| Tls::new(it, key_log.clone(), tickets));
+    let means = Means {
+        can_splice: run.connections.accel.splice,
+        offload: run.wire.offload.into(),
+        tls: tls.transpose()?,
+        checks: Checks::Own,
+    };
+    if let Some(sink) = key_log {
+        config.log_keys(sink)?;
+    }
+    start_on(config, stacks, &means, access_log.as_ref())
+}
+
+fn start_on(
     config: &Config,
     stacks: Vec<Attached>,
     means: &Means,

@@ -1,12 +1,14 @@
 //! What the sessions of a load balancer share.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use host::{ListenerId, Offload, SpliceHandle, Stack, TlsRole};
+use host::{ListenOptions, ListenerId, Offload, SocketError, SpliceHandle, Stack, TlsRole};
 
-use super::config;
+use super::balancer::Means;
+use super::config::{self, Mode};
 use super::counters::FrontendCounters;
 use super::keys::{Roles, SessionKey};
 use super::pool::Pool;
@@ -76,6 +78,15 @@ impl Parts {
     }
 }
 
+/// A listener that can't be had.
+#[derive(Debug, thiserror::Error)]
+#[error("frontend {frontend} can't listen on {address}: {error}")]
+pub struct StartError {
+    frontend: String,
+    address: SocketAddr,
+    error: SocketError,
+}
+
 /// Where clients come in.
 #[derive(Debug)]
 pub(super) struct Frontend {
@@ -91,6 +102,45 @@ pub(super) struct Frontend {
 }
 
 impl Frontend {
+    /// One that listens.
+    ///
+    /// # Errors
+    /// When an address can't be listened on, or it has TLS and there is none.
+    pub(super) fn open(
+        config: config::Frontend,
+        stack: &mut Stack,
+        means: &Means,
+    ) -> Result<Frontend, StartError> {
+        let mut listeners = Vec::new();
+        for &address in &config.listen {
+            let options = ListenOptions {
+                backlog: 4096,
+                // In HTTP and in TLS the client speaks first.
+                defer: config.mode == Mode::Http || config.tls,
+                ..ListenOptions::default()
+            };
+            let listener = match config.tls && means.tls.is_none() {
+                true => Err(SocketError::TlsConfig("there is no certificate".to_owned())),
+                false => stack.listen(address, options),
+            };
+            listeners.push(listener.map_err(|error| StartError {
+                frontend: config.name.clone(),
+                address,
+                error,
+            })?);
+        }
+        let tls = means.tls.as_ref().filter(|_| config.tls);
+        let rule = config.matching.clone();
+        Ok(Frontend {
+            tls: tls.map(|tls| tls.role(&config)),
+            matcher: rule.map(|rule| Arc::new(Matcher::new(rule, stack, means.offload))),
+            config,
+            counters: FrontendCounters::default(),
+            listeners,
+            held_back: None,
+        })
+    }
+
     /// What there is too little of for another connection now.
     pub(super) fn shortage(&self, now: Instant, admission: &mut Admission) -> Option<Shortage> {
         if self.counters.connections_open >= u64::from(self.config.max_connections) {

@@ -1,12 +1,11 @@
 //! The load balancer on one of several cores, and all of them as one service.
 
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use handshake::{Certificates, TicketKeys};
+use handshake::Certificates;
 
 use super::balancer::{BackendState, Balancer};
 use super::config::Config;
@@ -16,16 +15,19 @@ use serde::Deserialize;
 
 use crate::attach::Attached;
 use crate::cli::Command as Main;
-use crate::control::{Answer, Request, one_of};
+use crate::control::{Answer, Request};
 use crate::read_again::expect_regular;
-use crate::service::{Application, Place};
-use crate::shards::{Shard, Threads};
-use crate::succession::{self, Claimant, Drains, Succession};
+use crate::service::Application;
+use crate::shards::Shard;
+use crate::succession::{Drains, HandsOver, Shards};
 
 /// How often the NIC is asked at the end whether it has finished.
 const FINISHED: Duration = Duration::from_millis(10);
 /// Other cores may end so long after the time by which all should have.
 const LATE: Duration = Duration::from_secs(2);
+
+/// Backends that one piece of news tells of.
+const NEWS: usize = 1000;
 
 /// The load balancer of one core.
 pub(super) struct Balancing {
@@ -102,8 +104,10 @@ impl Drains for Balancing {
         self.balancer.abort_all(now, attached.runtime.stack());
     }
 
-    fn news(&self) -> serde_json::Value {
-        serde_json::to_value(self.balancer.backends()).unwrap_or_default()
+    fn news(&self) -> Vec<serde_json::Value> {
+        let backends = self.balancer.backends();
+        let pieces = backends.chunks(NEWS).map(serde_json::to_value);
+        pieces.flatten().collect()
     }
 
     fn hear(&mut self, _now: Instant, _attached: &mut Attached, news: &serde_json::Value) {
@@ -116,51 +120,38 @@ impl Drains for Balancing {
 /// The load balancer of this thread, which makes the health checks, and those of others; what they prove themselves with, and the file of
 /// their settings and options.
 pub(super) struct All {
-    pub(super) own: Balancing,
-    pub(super) others: Threads<Balancing>,
-    pub(super) succession: Succession,
+    pub(super) shards: Shards<Balancing>,
     pub(super) certificates: Option<Arc<Certificates>>,
-    pub(super) tickets: Arc<TicketKeys>,
     pub(super) config: PathBuf,
 }
 
 impl All {
-    fn parts<'a>(
-        &'a mut self,
-        attached: &'a mut Attached,
-    ) -> (&'a mut Succession, succession::All<'a, Balancing>) {
-        let all = succession::All {
-            own: &mut self.own,
-            attached,
-            others: &mut self.others,
-        };
-        (&mut self.succession, all)
-    }
-
     /// Whether a process that had the place before has connections left, which may go on as long as those here.
     fn awaits_predecessor(&self, now: Instant) -> bool {
-        let ends = self.own.balancer.ends();
-        self.succession.has_predecessor() && ends.is_some_and(|ends| now < ends)
+        let ends = self.shards.own.balancer.ends();
+        self.shards.has_predecessor() && ends.is_some_and(|ends| now < ends)
     }
 
     /// Has the others take what checks have found.
     fn pass_on_verdicts(&mut self) {
-        let verdicts = self.own.balancer.take_verdicts();
-        if verdicts.is_empty() || self.others.are_none() {
+        let verdicts = self.shards.own.balancer.take_verdicts();
+        if verdicts.is_empty() || self.shards.others.are_none() {
             return;
         }
         let verdicts: Arc<[_]> = verdicts.into();
-        self.others.tell_each_in_time(move |shard, attached| {
-            for verdict in &*verdicts {
-                let stack = attached.runtime.stack();
-                shard.balancer.heed(Instant::now(), stack, verdict);
-            }
-        });
+        self.shards
+            .others
+            .tell_each_in_time(move |shard, attached| {
+                for verdict in &*verdicts {
+                    let stack = attached.runtime.stack();
+                    shard.balancer.heed(Instant::now(), stack, verdict);
+                }
+            });
     }
 
     /// When the others have ended at the latest, or hang.
     fn late(&self) -> Option<Instant> {
-        self.own.balancer.ends().map(|ends| ends + LATE)
+        self.shards.own.balancer.ends().map(|ends| ends + LATE)
     }
 
     /// What the files say now, and the options that have changed and need a restart.
@@ -173,7 +164,7 @@ impl All {
         let config = Config::read(&self.config)?;
         config.check_addresses(|ip| run.wire.has(ip))?;
         config.check_tls(!run.certificates.is_empty())?;
-        config.check_shares(self.own.part.1)?;
+        config.check_shares(self.shards.own.part.1)?;
         if let Some(held) = &self.certificates
             && !run.certificates.is_empty()
         {
@@ -189,48 +180,40 @@ impl All {
 
 impl Application for All {
     fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
-        self.others.check()?;
-        let progress = self.own.poll(now, attached)?;
+        self.shards.others.check()?;
+        let progress = self.shards.own.poll(now, attached)?;
         self.pass_on_verdicts();
         Ok(progress)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let is_done = self.own.is_done();
+        let is_done = self.shards.own.is_done();
         let late = self.late().filter(|_| is_done);
-        let ends = self.own.balancer.ends();
-        let ends = ends.filter(|_| is_done && self.succession.has_predecessor());
-        let succession = self.succession.poll_timeout(Instant::now());
-        let deadlines = [self.own.poll_timeout(), late, ends, succession];
+        let ends = self.shards.own.balancer.ends();
+        let ends = ends.filter(|_| is_done && self.shards.has_predecessor());
+        let deadlines = [self.shards.own.poll_timeout(), late, ends];
         deadlines.into_iter().flatten().min()
     }
 
     fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
         // Either all of them change, or none.
         if matches!(request, Request::Drain { .. })
-            && let Err(error) = self.others.with_each(|_, _| ())
+            && let Err(error) = self.shards.others.with_each(|_, _| ())
         {
             return Answer::Error(format!("{error}; nothing has changed"));
         }
-        let own = self.own.answer(request.clone(), attached);
-        if self.others.are_none() {
-            return own;
-        }
-        let others = self
-            .others
-            .with_each(move |shard, attached| shard.answer(request.clone(), attached));
-        match others {
-            Ok(others) => one_of(std::iter::once(own).chain(others).collect()),
-            Err(error) => Answer::Error(error.to_string()),
-        }
+        let answer = move |shard: &mut Balancing, attached: &mut Attached| {
+            shard.answer(request.clone(), attached)
+        };
+        self.shards.answer(attached, answer)
     }
 
     fn reload(&mut self, _now: Instant, attached: &mut Attached) -> Result<Vec<String>> {
-        if self.own.balancer.ends().is_some() {
+        if self.shards.own.balancer.ends().is_some() {
             bail!("the load balancer is about to end");
         }
         // That all can follow, before anything changes.
-        self.others.with_each(|_, _| ())?;
+        self.shards.others.with_each(|_, _| ())?;
         let (mut config, mut restart) = self.read_again()?;
         if let Some(sink) = &attached.key_log {
             config.log_keys(sink)?;
@@ -238,50 +221,33 @@ impl Application for All {
         let config = Arc::new(config);
         let theirs = Arc::clone(&config);
         let followed = self
+            .shards
             .others
             .with_each(move |shard, attached| drop(shard.reload(&theirs, attached)));
         if let Err(error) = followed {
             tracing::warn!("{error:#}: it follows the reload later");
         }
         // The last, so that its new checks do not wait for the others.
-        restart.extend(self.own.reload(&config, attached));
+        restart.extend(self.shards.own.reload(&config, attached));
         Ok(restart)
     }
 
     fn others_go_on(&mut self) -> bool {
-        self.others.go_on()
+        self.shards.others.go_on()
     }
 
     fn other_sockets(&self) -> u32 {
-        self.others.sockets()
+        self.shards.others.sockets()
     }
 
-    fn claimed(
-        &mut self,
-        now: Instant,
-        claimant: Claimant<'_>,
-        attached: &mut Attached,
-    ) -> Result<()> {
-        if self.own.balancer.ends().is_some() {
-            bail!("the load balancer is about to end");
-        }
-        let tickets = self.tickets.keys();
-        let (succession, mut all) = self.parts(attached);
-        succession.claimed(now, claimant, tickets, &mut all)
-    }
-
-    fn look_after_other(&mut self, now: Instant, attached: &mut Attached) -> Result<Place> {
-        let (succession, mut all) = self.parts(attached);
-        succession.poll(now, &mut all)
-    }
-
-    fn other(&self) -> Option<BorrowedFd<'_>> {
-        self.succession.fd()
+    fn hands_over(&mut self) -> Option<&mut dyn HandsOver> {
+        Some(&mut self.shards)
     }
 
     fn stop(&mut self, _now: Instant, attached: &mut Attached) {
-        self.own.stop(attached);
-        self.others
+        self.shards.own.stop(attached);
+        self.shards
+            .others
             .tell_each(|shard, attached| shard.stop(attached));
     }
 
@@ -289,10 +255,10 @@ impl Application for All {
         if self.awaits_predecessor(now) {
             return false;
         }
-        let Some(worker) = self.others.unfinished() else {
-            return self.own.is_done();
+        let Some(worker) = self.shards.others.unfinished() else {
+            return self.shards.own.is_done();
         };
-        let is_late = self.own.is_done() && self.late().is_some_and(|late| late <= now);
+        let is_late = self.shards.own.is_done() && self.late().is_some_and(|late| late <= now);
         if is_late {
             tracing::warn!("worker {worker} does not end, and is left behind");
         }

@@ -17,13 +17,12 @@ mod tests;
 pub use counters::ServeCounters;
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use handshake::TicketKeys;
 use host::TlsRole;
 
 use crate::access_log::AccessLog;
@@ -31,17 +30,17 @@ use crate::attach::{Attached, Wire, attach_shards};
 use crate::background::announce as announce_line;
 use crate::cli::Command;
 use crate::config;
-use crate::control::{Answer, Request, one_of};
+use crate::control::{Answer, Request};
 use crate::cores::Cores;
 use crate::matching::{Matcher, Rule};
 use crate::min_rate::MinRate;
 use crate::read_again::{directories, expect_regular};
 use crate::sandbox::Files;
-use crate::service::{Application, Place, Service};
+use crate::service::{Application, Service};
 use crate::shards::{Shard, Threads};
 use crate::signals::Signals;
 use crate::store::Store;
-use crate::succession::{All, Claim, Claimant, Drains, Succession};
+use crate::succession::{Claim, Drains, HandsOver, Shards};
 
 pub use options::{EXAMPLES, Options};
 
@@ -90,7 +89,7 @@ pub fn run(options: &Options) -> Result<()> {
         port: options.port.unwrap_or(if options.plain { 80 } else { 443 }),
     };
     let mut shards = parts.shards(&store, all)?;
-    let (mut server, mut attached) = shards.remove(0);
+    let (server, mut attached) = shards.remove(0);
     announce(options, &attached, parts.port);
     let read_again: Vec<_> = read_again.iter().map(AsFd::as_fd).collect();
     options.account.enter(Files {
@@ -99,14 +98,9 @@ pub fn run(options: &Options) -> Result<()> {
         remove: candidate.control_directory(),
     })?;
     // What was given up just now, they lack too.
-    let mut others = Threads::start("serve", shards, &cores, &attached.runtime.doorbell())?;
+    let others = Threads::start("serve", shards, &cores, &attached.runtime.doorbell())?;
     cores.pin(0)?;
-    let all = &mut All {
-        own: &mut server,
-        attached: &mut attached,
-        others: &mut others,
-    };
-    let (succession, mut control) = candidate.commit(all)?;
+    let (shards, mut control) = candidate.commit(server, others, &mut attached)?;
     readiness.tell()?;
     let mut service = Service {
         signals: &signals,
@@ -114,17 +108,14 @@ pub fn run(options: &Options) -> Result<()> {
         readiness: &mut readiness,
     };
     let mut serving = Serving {
-        server,
-        others,
-        succession,
+        shards,
         secrets,
-        tickets,
         config: options.config.path().cloned(),
     };
     service.run(&mut serving, &mut attached)?;
 
     drop(control);
-    serving.others.stop()?;
+    serving.shards.others.stop()?;
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
 }
@@ -218,63 +209,37 @@ impl Drains for Sweeping {
     }
 }
 
-/// The server of this thread, those of others, and what they prove themselves with.
+/// The servers of this thread and of others, and what they prove themselves with.
 struct Serving {
-    server: Sweeping,
-    others: Threads<Sweeping>,
-    succession: Succession,
+    shards: Shards<Sweeping>,
     secrets: Secrets,
-    tickets: Arc<TicketKeys>,
     /// The file of its options.
     config: Option<PathBuf>,
 }
 
-impl Serving {
-    fn parts<'a>(
-        &'a mut self,
-        attached: &'a mut Attached,
-    ) -> (&'a mut Succession, All<'a, Sweeping>) {
-        let all = All {
-            own: &mut self.server,
-            attached,
-            others: &mut self.others,
-        };
-        (&mut self.succession, all)
-    }
-}
-
 impl Application for Serving {
     fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
-        self.others.check()?;
-        self.server.poll(now, attached)
+        self.shards.others.check()?;
+        self.shards.own.poll(now, attached)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let succession = self.succession.poll_timeout(Instant::now());
-        let deadlines = [self.server.poll_timeout(), succession];
-        deadlines.into_iter().flatten().min()
+        self.shards.own.poll_timeout()
     }
 
     fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
-        let own = self.server.server.answer(request.clone(), attached);
-        if self.others.are_none() {
-            return own;
-        }
-        let others = self
-            .others
-            .with_each(move |server, attached| server.server.answer(request.clone(), attached));
-        match others {
-            Ok(others) => one_of(std::iter::once(own).chain(others).collect()),
-            Err(error) => Answer::Error(error.to_string()),
-        }
+        let answer = move |sweeping: &mut Sweeping, attached: &mut Attached| {
+            sweeping.server.answer(request.clone(), attached)
+        };
+        self.shards.answer(attached, answer)
     }
 
     fn others_go_on(&mut self) -> bool {
-        self.others.go_on()
+        self.shards.others.go_on()
     }
 
     fn other_sockets(&self) -> u32 {
-        self.others.sockets()
+        self.shards.others.sockets()
     }
 
     fn reload(&mut self, _now: Instant, attached: &mut Attached) -> Result<Vec<String>> {
@@ -287,7 +252,7 @@ impl Application for Serving {
         };
         files_read_again(&options).try_for_each(|file| expect_regular(file))?;
         // That all can follow, before anything changes.
-        self.others.with_each(|_, _| ())?;
+        self.shards.others.with_each(|_, _| ())?;
         self.secrets.reload(&options)?;
         let (min_rate, limit) = (min_rate(&options), send_timeout(&options));
         let follow = move |server: &mut Sweeping, attached: &mut Attached| {
@@ -295,43 +260,27 @@ impl Application for Serving {
             let stack = attached.runtime.stack();
             stack.set_default_user_timeout(limit);
         };
-        follow(&mut self.server, attached);
-        if let Err(error) = self.others.with_each(follow) {
+        follow(&mut self.shards.own, attached);
+        if let Err(error) = self.shards.others.with_each(follow) {
             tracing::warn!("{error:#}: it follows the reload later");
         }
         changed.retain(|option| !RELOADED.contains(&option.as_str()));
         Ok(changed)
     }
 
-    fn claimed(
-        &mut self,
-        now: Instant,
-        claimant: Claimant<'_>,
-        attached: &mut Attached,
-    ) -> Result<()> {
-        let tickets = self.tickets.keys();
-        let (succession, mut all) = self.parts(attached);
-        succession.claimed(now, claimant, tickets, &mut all)
-    }
-
-    fn look_after_other(&mut self, now: Instant, attached: &mut Attached) -> Result<Place> {
-        let (succession, mut all) = self.parts(attached);
-        succession.poll(now, &mut all)
-    }
-
-    fn other(&self) -> Option<BorrowedFd<'_>> {
-        self.succession.fd()
+    fn hands_over(&mut self) -> Option<&mut dyn HandsOver> {
+        Some(&mut self.shards)
     }
 
     fn stop(&mut self, _now: Instant, attached: &mut Attached) {
-        self.succession.end();
+        self.shards.end();
         let leave = |server: &mut Sweeping, attached: &mut Attached| {
             let stack = attached.runtime.stack();
             server.server.leave(Instant::now(), stack);
         };
-        leave(&mut self.server, attached);
+        leave(&mut self.shards.own, attached);
         // A thread that has ended is found at the next poll.
-        let _ = self.others.with_each(leave);
+        let _ = self.shards.others.with_each(leave);
     }
 }
 

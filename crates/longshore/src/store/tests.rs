@@ -63,6 +63,36 @@ fn files_directories_and_indexes_are_found() {
     assert!(!page.contains("outside"));
 }
 
+/// A page is made at once, and waits in memory.
+#[test]
+fn a_listing_is_bounded_and_says_so() {
+    let scratch = Scratch::new("many");
+    let listed = |count: usize, name: &dyn Fn(usize) -> String| {
+        let directory = scratch.0.join("root/many");
+        fs::create_dir(&directory).unwrap();
+        for nth in 0..count {
+            fs::write(directory.join(name(nth)), "").unwrap();
+        }
+        let Ok(Found::Listing(page)) = find(&scratch.store(), "/many/") else {
+            panic!("no listing")
+        };
+        fs::remove_dir_all(&directory).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        let rows = page.matches("<tr>").count() - 1;
+        let more = format!("<p>{rows} entries are listed, and there are more");
+        (rows, page.contains(&more), page.len())
+    };
+    let short = |nth: usize| nth.to_string();
+    let (rows, are_more, _) = listed(10_000, &short);
+    assert_eq!((rows, are_more), (10_000, false));
+    let (rows, are_more, _) = listed(10_100, &short);
+    assert_eq!((rows, are_more), (10_000, true));
+    // Each is `&quot;` on the page, and `%22` in the link.
+    let long = |nth: usize| format!("{nth:04}{}", "\"".repeat(240));
+    let (rows, are_more, len) = listed(1000, &long);
+    assert!(are_more && rows < 1000 && len < 1_100_000, "{rows}, {len}");
+}
+
 #[test]
 fn what_is_not_there_is_not_found() {
     let scratch = Scratch::new("missing");

@@ -1,6 +1,6 @@
 //! The predecessor's side.
 
-use std::io;
+use std::iter;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -9,24 +9,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use attachment::peer;
 use host::Stack;
-use port::Share;
 use rustix::process::Pid;
 
 use super::line::Line;
+use super::queues::{checked_ways, have_whole, hear_passed, is_over, settle, share_passed};
 use super::words::{AT_ONCE, Resting, Word, ends};
 use super::{All, Drains, Estate, PATIENCE, PREPARATION};
-use crate::attach::Attached;
 use crate::control::Answer;
-
-/// Longest time until what the NIC has received of a queue that is read no more has come to its stack.
-const SETTLE: Duration = Duration::from_millis(500);
 
 /// A process that takes this one's place.
 #[derive(Debug)]
 pub struct Giving {
     line: Line,
     pid: Pid,
-    /// By which the other process passes frames on, for each worker.
+    /// How many workers there are here.
+    workers: usize,
+    /// By which the other process passes frames on, for each of them.
     sockets: Arc<Vec<OwnedFd>>,
     phase: Phase,
 }
@@ -60,7 +58,7 @@ pub enum Outcome {
 }
 
 impl Giving {
-    /// Gives a process on a connection to the control socket what it needs to get ready.
+    /// Gives a process on a connection to the control socket what it needs to get ready, with the control socket and the queue of each worker.
     ///
     /// # Errors
     /// It is gone, or in another PID namespace.
@@ -68,14 +66,19 @@ impl Giving {
         now: Instant,
         stream: UnixStream,
         estate: Estate,
-        descriptors: &[BorrowedFd<'_>],
+        control: BorrowedFd<'_>,
+        queues: &[OwnedFd],
     ) -> Result<Giving> {
         let pid = peer::pid(&stream)?.context("it is in another PID namespace")?;
         let mut line = Line::new(stream)?;
-        line.say(&Answer::Estate(Box::new(estate)), descriptors)?;
+        let descriptors: Vec<_> = iter::once(control)
+            .chain(queues.iter().map(AsFd::as_fd))
+            .collect();
+        line.say(&Answer::Estate(Box::new(estate)), &descriptors)?;
         Ok(Giving {
             line,
             pid,
+            workers: queues.len(),
             sockets: Arc::default(),
             phase: Phase::Offered {
                 until: now + PREPARATION,
@@ -170,7 +173,8 @@ impl Giving {
         all: &mut All<'_, S>,
         listens: Vec<u16>,
     ) -> Result<usize> {
-        self.sockets = Arc::new(self.line.take_descriptors());
+        let sockets = self.line.take_descriptors();
+        self.sockets = Arc::new(checked_ways(sockets, self.workers)?);
         let sockets = Arc::clone(&self.sockets);
         let own = all.attached.runtime.stack().listened_ports();
         let ports = Stack::ports_of_predecessor([own, listens].concat());
@@ -189,14 +193,12 @@ impl Giving {
             let of_host = attached.runtime.stack().flows();
             Ok(of_host.chain(of_nic).map(ends).collect::<Vec<_>>())
         })?;
-        for (worker, of_it) in flows.iter().enumerate() {
-            for some in of_it.chunks(AT_ONCE) {
-                let ends = some.to_vec();
-                self.line.say(&Word::Flows { worker, ends }, &[])?;
-            }
+        self.say_of_each(&flows, |worker, ends| Word::Flows { worker, ends })?;
+        for news in all.own.news() {
+            self.line.say(&Word::News { news }, &[])?;
         }
-        let (ports, news) = ((&ports).into(), all.own.news());
-        self.line.say(&Word::Given { ports, news }, &[])?;
+        let ports = (&ports).into();
+        self.line.say(&Word::Given { ports }, &[])?;
         Ok(flows.iter().map(Vec::len).sum())
     }
 
@@ -240,18 +242,24 @@ impl Giving {
                 .collect::<Vec<_>>()
         });
         // Without it, connections in TIME-WAIT are lost, and no others.
-        let told = resting.and_then(|resting| self.say_resting(&resting));
+        let told = resting.and_then(|resting| {
+            self.say_of_each(&resting, |worker, flows| Word::Resting { worker, flows })
+        });
         if let Err(error) = told {
             tracing::warn!("connections in TIME-WAIT are lost: {error:#}");
         }
         self.line.say(&Word::Over, &[])
     }
 
-    fn say_resting(&mut self, resting: &[Vec<Resting>]) -> Result<()> {
-        for (worker, of_it) in resting.iter().enumerate() {
+    /// Says what there is of each worker, some of it at a time.
+    fn say_of_each<T: Clone>(
+        &mut self,
+        all: &[Vec<T>],
+        word: impl Fn(usize, Vec<T>) -> Word,
+    ) -> Result<()> {
+        for (worker, of_it) in all.iter().enumerate() {
             for some in of_it.chunks(AT_ONCE) {
-                let flows = some.to_vec();
-                self.line.say(&Word::Resting { worker, flows }, &[])?;
+                self.line.say(&word(worker, some.to_vec()), &[])?;
             }
         }
         Ok(())
@@ -277,16 +285,6 @@ impl AsFd for Giving {
     }
 }
 
-/// The open queues of these stacks.
-pub fn queues<S: Drains>(all: &mut All<'_, S>) -> Result<Vec<OwnedFd>> {
-    all.try_with_each(|_, attached| {
-        let queue = attached
-            .runtime
-            .with_device(|device| device.port.queue().map(|it| it.try_clone_to_owned()))?;
-        Ok(queue.context("it has no TAP interface of its own")??)
-    })
-}
-
 /// Serves again as before.
 fn take_back<S: Drains>(now: Instant, all: &mut All<'_, S>) -> Outcome {
     all.tell_each(move |shard, attached| {
@@ -294,86 +292,4 @@ fn take_back<S: Drains>(now: Instant, all: &mut All<'_, S>) -> Outcome {
         shard.drain(now, attached, false);
     });
     Outcome::Back
-}
-
-/// The queue is this process's alone, and so are all ports.
-pub(super) fn have_whole(attached: &mut Attached) {
-    attached.runtime.stack().set_outgoing_ports(None);
-    if let Err(error) = share(attached, Share::Whole) {
-        tracing::error!("a queue is not read: {error:#}");
-    }
-}
-
-pub(super) fn share(attached: &mut Attached, share: Share) -> Result<()> {
-    let shared = attached
-        .runtime
-        .with_device(|device| device.port.share(share))?;
-    Ok(shared?)
-}
-
-/// Brings all that the NIC has received to the stack.
-///
-/// # Errors
-/// It is still coming after [`SETTLE`].
-fn settle(attached: &mut Attached) -> Result<()> {
-    let until = Instant::now() + SETTLE;
-    let mut before = None;
-    loop {
-        let now = Instant::now();
-        let frames = attached.runtime.with_device(move |device| {
-            device.poll(now)?;
-            io::Result::Ok(device.nic.counters().rx_packets)
-        })??;
-        attached.runtime.poll(now)?;
-        let received = (frames, attached.runtime.stack().taken_in());
-        if before.replace(received) == Some(received) {
-            return Ok(());
-        }
-        ensure!(
-            now < until,
-            "what was received has not come to the stack within {} ms",
-            SETTLE.as_millis()
-        );
-    }
-}
-
-/// Receives what the other process passes on to this worker.
-fn share_passed(attached: &mut Attached, sockets: &[OwnedFd]) -> Result<()> {
-    let nth = attached.runtime.stack().worker();
-    let socket = sockets.get(nth).context("it gives too few sockets")?;
-    share(attached, Share::Passed(socket.try_clone()?))
-}
-
-/// The same, for a thread that does so later than it was asked.
-fn hear_passed(attached: &mut Attached, sockets: &[OwnedFd]) {
-    if let Err(error) = share_passed(attached, sockets) {
-        tracing::error!("what is passed on is not read: {error:#}");
-    }
-}
-
-/// Whether no connection is left but those in TIME-WAIT that the host answers for. If so, nothing is heard any more: no new one begins.
-fn is_over(now: Instant, attached: &mut Attached, sockets: &[OwnedFd]) -> Result<bool> {
-    if attached.runtime.stack().socket_count() > 0 || !has_idle_nic(attached)? {
-        return Ok(false);
-    }
-    share(attached, Share::Nothing)?;
-    let is_over = is_over_unheard(now, attached);
-    if !matches!(is_over, Ok(true)) {
-        share_passed(attached, sockets)?;
-    }
-    is_over
-}
-
-fn is_over_unheard(now: Instant, attached: &mut Attached) -> Result<bool> {
-    settle(attached)?;
-    attached.runtime.poll(now)?;
-    Ok(attached.runtime.stack().socket_count() == 0 && has_idle_nic(attached)?)
-}
-
-/// Whether the NIC has no connection, in teardown or TIME-WAIT.
-fn has_idle_nic(attached: &mut Attached) -> Result<bool> {
-    let closing = attached
-        .runtime
-        .with_device(|device| device.nic.counters().accel_curr_closing)?;
-    Ok(closing == 0 && attached.runtime.has_finished_teardowns()?)
 }

@@ -1,12 +1,13 @@
 //! The connection between the two processes: lines of JSON, some with descriptors.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use attachment::passing;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
@@ -16,6 +17,8 @@ use super::PATIENCE;
 
 /// Bytes of a line at most: connections are named a few at a time.
 const MOST_LINE: usize = 1 << 20;
+/// Bytes that are received at a time.
+const RECEIVED: usize = 16 * 1024;
 
 /// One side.
 #[derive(Debug)]
@@ -28,10 +31,9 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// On a connected socket, which from here on waits [`PATIENCE`] for room at most.
+    /// On a connected socket, which from here on waits.
     pub(super) fn new(stream: UnixStream) -> io::Result<Line> {
         stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Line {
             stream,
             input: Vec::new(),
@@ -40,7 +42,7 @@ impl Line {
         })
     }
 
-    /// Says something, with descriptors.
+    /// Says something, with descriptors; waits [`PATIENCE`] at most for the other side to take all of it.
     pub(super) fn say(
         &mut self,
         what: &impl Serialize,
@@ -48,12 +50,26 @@ impl Line {
     ) -> Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
-        let flags = SendFlags::empty();
-        let sent = passing::send_with(self.stream.as_fd(), &line, descriptors, flags);
-        let sent = sent.context("the other process is gone")?;
-        self.stream
-            .write_all(&line[sent..])
-            .context("the other process does not listen")
+        ensure!(line.len() <= MOST_LINE, "a word of {} bytes", line.len());
+        let until = Instant::now() + PATIENCE;
+        let (mut left, mut descriptors) = (&line[..], descriptors);
+        while !left.is_empty() {
+            let socket = self.stream.as_fd();
+            match passing::send_with(socket, left, descriptors, SendFlags::DONTWAIT) {
+                Ok(sent) => (left, descriptors) = (&left[sent..], &[]),
+                Err(Errno::AGAIN) => {
+                    let time = until.saturating_duration_since(Instant::now());
+                    ensure!(!time.is_zero(), "the other process does not listen");
+                    let room = PollFd::new(&self.stream, PollFlags::OUT);
+                    match poll(&mut [room], Some(&time.try_into()?)) {
+                        Ok(_) | Err(Errno::INTR) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Err(error) => return Err(error).context("the other process is gone"),
+            }
+        }
+        Ok(())
     }
 
     /// What the other side has said, if anything whole has come. Does not wait.
@@ -89,6 +105,11 @@ impl Line {
         }
     }
 
+    /// Whether something has come that was not heard.
+    pub(super) fn has_more(&self) -> bool {
+        self.input[self.scanned..].contains(&b'\n')
+    }
+
     /// The descriptors that have come with what was heard.
     pub(super) fn take_descriptors(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.descriptors)
@@ -112,7 +133,7 @@ impl Line {
 
     /// Receives once; whether anything came.
     fn receive(&mut self, flags: RecvFlags) -> Result<bool> {
-        let mut bytes = [0; 16 * 1024];
+        let mut bytes = [0; RECEIVED];
         let descriptors = &mut self.descriptors;
         let received = passing::receive(self.stream.as_fd(), &mut bytes, flags, |fd| {
             descriptors.push(fd);
@@ -123,8 +144,12 @@ impl Line {
             Err(Errno::AGAIN) => return Ok(false),
             Err(error) => return Err(error).context("the other process has ended"),
         }
-        if self.input.len() > MOST_LINE {
+        // The next one may have begun.
+        if self.input.len() > MOST_LINE + RECEIVED {
             bail!("the other process says too much");
+        }
+        if self.descriptors.len() > passing::MOST_DESCRIPTORS {
+            bail!("the other process gives too many descriptors");
         }
         Ok(true)
     }

@@ -7,7 +7,8 @@
 //!   opens all that it needs, gives up its privileges
 //!   ready, with a socket for each queue ────────────────▶ stops to read its queues, looks which connections it has
 //!             ◀───────────────────────────────── flows    some thousands at a time
-//!             ◀───────────────────────────────── given    ports for connections that it still opens; what the service has found out
+//!             ◀───────────────────────────────── news     what the service has found out, in some pieces
+//!             ◀───────────────────────────────── given    ports for connections that it still opens
 //!   reads the queues, passes the frames of those flows    ends each connection as soon as its client can be told
 //!   and ports on by the sockets; accepts, and opens       (Connection: close, GOAWAY), or after `--drain` seconds;
 //!   connections from other ports                          answers nothing on the control socket any more
@@ -23,13 +24,16 @@ mod giving;
 mod line;
 mod options;
 mod place;
+mod queues;
+mod shards;
 mod taking;
 #[cfg(test)]
 mod tests;
 mod words;
 
-pub use options::TakeOver;
+pub use options::{Candidate, TakeOver};
 pub use place::Succession;
+pub use shards::{All, Shards};
 pub use words::{Claim, Estate};
 
 use std::os::fd::BorrowedFd;
@@ -39,7 +43,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::attach::Attached;
-use crate::shards::{Shard, Threads};
+use crate::service::Place;
+use crate::shards::Shard;
 use taking::Taking;
 
 /// How long one process waits for the other to answer what needs no more than a look. Connections stand still meanwhile.
@@ -68,56 +73,37 @@ pub trait Drains: Shard {
     /// Resets the connections that are left.
     fn abort_all(&mut self, now: Instant, attached: &mut Attached);
 
-    /// What the other process is to hear at the beginning. The first shard is asked.
-    fn news(&self) -> serde_json::Value {
-        serde_json::Value::Null
+    /// What the other process is to hear at the beginning, in pieces of some hundred thousand bytes at most. The first shard is asked.
+    fn news(&self) -> Vec<serde_json::Value> {
+        Vec::new()
     }
 
-    /// The same, in that process; each shard hears it. Another version may have said it: what makes no sense is passed over.
+    /// One of those, in that process; each shard hears it. Another version may have said it: what makes no sense is passed over.
     fn hear(&mut self, _now: Instant, _attached: &mut Attached, _news: &serde_json::Value) {}
 }
 
-/// All shards of a service: that of this thread, and those of others.
-pub struct All<'a, S> {
-    /// This thread's.
-    pub own: &'a mut S,
-    /// Its stack.
-    pub attached: &'a mut Attached,
-    /// Those of the other cores.
-    pub others: &'a mut Threads<S>,
-}
-
-impl<S: Shard> All<'_, S> {
-    /// Has the same done with each; gives what came of it, in the order of the workers.
+/// A service whose place another process may take.
+pub trait HandsOver {
+    /// Another process wants the place.
     ///
     /// # Errors
-    /// A thread has ended, or does not answer.
-    pub fn with_each<R: Send + 'static>(
+    /// Why that process does not get it.
+    fn claimed(
         &mut self,
-        errand: impl Fn(&mut S, &mut Attached) -> R + Clone + Send + 'static,
-    ) -> Result<Vec<R>> {
-        let first = errand(self.own, self.attached);
-        let others = match self.others.are_none() {
-            true => Vec::new(),
-            false => self.others.with_each(errand)?,
-        };
-        Ok(std::iter::once(first).chain(others).collect())
-    }
+        now: Instant,
+        claimant: Claimant<'_>,
+        attached: &mut Attached,
+    ) -> Result<()>;
 
-    /// Has the same done with each, by those of other threads as soon as they can, in the order in which they were told: one that is late does it late.
-    pub fn tell_each(&mut self, errand: impl Fn(&mut S, &mut Attached) + Clone + Send + 'static) {
-        errand(self.own, self.attached);
-        self.others.tell_each(errand);
-    }
-
-    /// The same as [`with_each`](Self::with_each), of what can fail.
+    /// Looks after the process whose place this one takes, or that takes this one's. Whose place it is then.
     ///
     /// # Errors
-    /// The first that has failed.
-    pub fn try_with_each<R: Send + 'static>(
-        &mut self,
-        errand: impl Fn(&mut S, &mut Attached) -> Result<R> + Clone + Send + 'static,
-    ) -> Result<Vec<R>> {
-        self.with_each(errand)?.into_iter().collect()
-    }
+    /// It can't go on.
+    fn look_after_other(&mut self, now: Instant, attached: &mut Attached) -> Result<Place>;
+
+    /// What becomes readable when that process has said something.
+    fn other(&self) -> Option<BorrowedFd<'_>>;
+
+    /// When to look after it although it has said nothing.
+    fn poll_timeout(&self, now: Instant) -> Option<Instant>;
 }

@@ -9,10 +9,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use handshake::TicketKeys;
 
-use super::{All, Claim, Drains, Succession, Taking};
-use crate::attach::Inheritance;
+use super::{All, Claim, Drains, Shards, Succession, Taking};
+use crate::attach::{Attached, Inheritance};
 use crate::control;
 use crate::sandbox::Account;
+use crate::shards::Threads;
 
 /// Whether it takes one, and how it leaves its own.
 #[derive(Clone, Debug, Args)]
@@ -94,25 +95,33 @@ impl Candidate {
         self.control.as_ref().map(control::Server::directory)
     }
 
-    /// Takes the place, with stacks that can serve; gives the control socket, too.
+    /// Takes the place, with shards on stacks that can serve; gives the control socket, too.
     ///
     /// # Errors
     /// The other process keeps it.
     pub fn commit<S: Drains>(
         self,
-        all: &mut All<'_, S>,
-    ) -> Result<(Succession, Option<control::Server>)> {
-        let Candidate {
-            claim,
-            drain,
-            taking,
-            mut control,
-            ..
-        } = self;
-        let predecessor = taking.map(|taking| taking.commit(all)).transpose()?;
+        mut own: S,
+        mut others: Threads<S>,
+        attached: &mut Attached,
+    ) -> Result<(Shards<S>, Option<control::Server>)> {
+        let mut all = All {
+            own: &mut own,
+            attached,
+            others: &mut others,
+        };
+        let taking = self.taking.map(|taking| taking.commit(&mut all));
+        let predecessor = taking.transpose()?;
+        let mut control = self.control;
         if let Some(control) = &mut control {
             control.come_back().context("the control socket")?;
         }
-        Ok((Succession::new(claim, drain, predecessor), control))
+        let shards = Shards {
+            own,
+            others,
+            succession: Succession::new(self.claim, self.drain, predecessor),
+            tickets: self.tickets,
+        };
+        Ok((shards, control))
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use handshake::TicketKey;
 
-use super::giving::{Giving, Outcome, queues};
+use super::giving::{Giving, Outcome};
+use super::queues::queues;
 use super::taking::{Left, Predecessor};
 use super::words::Ticket;
 use super::{All, Claim, Claimant, Drains};
@@ -65,9 +66,8 @@ impl Succession {
         estate.watchdog = claimant.watchdog;
         estate.tickets = tickets.into_iter().map(Ticket::from).collect();
         let queues = queues(all)?;
-        let mut descriptors = vec![claimant.control];
-        descriptors.extend(queues.iter().map(AsFd::as_fd));
-        self.successor = Some(Giving::offer(now, claimant.stream, estate, &descriptors)?);
+        let (stream, control) = (claimant.stream, claimant.control);
+        self.successor = Some(Giving::offer(now, stream, estate, control, &queues)?);
         Ok(())
     }
 
@@ -138,7 +138,11 @@ impl Succession {
 
     /// When to [`poll`](Self::poll) although nothing comes.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        self.successor.as_ref()?.poll_timeout(now)
+        match (&self.successor, &self.predecessor) {
+            (Some(successor), _) => successor.poll_timeout(now),
+            (None, Some(predecessor)) => predecessor.poll_timeout(now),
+            (None, None) => None,
+        }
     }
 
     /// The service is to end as a whole.

@@ -16,8 +16,8 @@ use rustix::process::{Pid, geteuid};
 use wire::FlowKey;
 use wire::packet::Steering;
 
-use super::giving::{have_whole, share};
 use super::line::Line;
+use super::queues::{have_whole, share};
 use super::words::{Resting, Word};
 use super::{All, Claim, Drains, Estate, PATIENCE};
 use crate::attach::{Attached, Inheritance};
@@ -78,6 +78,10 @@ impl Taking {
         };
         let mut descriptors = line.take_descriptors().into_iter();
         let listener = descriptors.next().context("no control socket came")?;
+        ensure!(
+            sockopt::socket_acceptconn(&listener).is_ok_and(|listens| listens),
+            "what came as the control socket does not listen"
+        );
         let queues: Vec<OwnedFd> = descriptors.collect();
         ensure!(
             queues.len() == count,
@@ -91,7 +95,9 @@ impl Taking {
             queues,
             ways: (0..count).map(|_| way()).collect::<Result<_>>()?,
         };
-        Ok(Some((taking, UnixListener::from(listener))))
+        let listener = UnixListener::from(listener);
+        listener.set_nonblocking(true)?;
+        Ok(Some((taking, listener)))
     }
 
     /// How long the service manager lets the main process be silent.
@@ -121,7 +127,7 @@ impl Taking {
         let theirs: Vec<_> = self.ways.iter().map(|(_, theirs)| theirs.as_fd()).collect();
         let listens = all.attached.runtime.stack().listened_ports();
         self.line.say(&Word::Ready { listens }, &theirs)?;
-        let (flows, ports, news) = self.hear_what_is_given()?;
+        let Given { flows, news, ports } = self.hear_what_is_given()?;
         let left: usize = flows.iter().map(Vec::len).sum();
         let steering = Steering::new(&self.estate.steering_secret, self.ways.len() as u16);
         let foreign = Arc::new(Foreign::new(flows, ports, steering));
@@ -131,7 +137,8 @@ impl Taking {
         all.try_with_each(move |shard, attached| {
             let stack = attached.runtime.stack();
             stack.set_foreign(Some(Arc::clone(&foreign)));
-            shard.hear(Instant::now(), attached, &news);
+            let now = Instant::now();
+            news.iter().for_each(|it| shard.hear(now, attached, it));
             share(attached, Share::Divided(Arc::clone(&passing)))
         })?;
         let number = self.pid.as_raw_nonzero();
@@ -145,10 +152,20 @@ impl Taking {
     }
 }
 
+/// What the other process gives.
+struct Given {
+    /// The connections that it has, by worker.
+    flows: Vec<Vec<FlowKey>>,
+    /// What its service has to say.
+    news: Vec<serde_json::Value>,
+    /// From which it opens other connections.
+    ports: Ports,
+}
+
 impl Taking {
-    /// The connections that the other process has, by worker; the ports from which it opens others; what its service has to say.
-    fn hear_what_is_given(&mut self) -> Result<(Vec<Vec<FlowKey>>, Ports, serde_json::Value)> {
+    fn hear_what_is_given(&mut self) -> Result<Given> {
         let mut flows = vec![Vec::new(); self.ways.len()];
+        let mut news = Vec::new();
         loop {
             match self.line.hear(HAND_OVER)? {
                 Word::Flows { worker, ends } => {
@@ -157,7 +174,11 @@ impl Taking {
                     let ends = ends.into_iter();
                     of_it.extend(ends.map(|(local, remote)| FlowKey::new(local, remote)));
                 }
-                Word::Given { ports, news } => return Ok((flows, ports.into(), news)),
+                Word::News { news: piece } => news.push(piece),
+                Word::Given { ports } => {
+                    let ports = ports.into();
+                    return Ok(Given { flows, news, ports });
+                }
                 _ => bail!("process {} said something else", self.pid.as_raw_nonzero()),
             }
         }
@@ -192,16 +213,16 @@ impl Predecessor {
     /// Hears whether its connections are over, and has the queues for this process alone if so, or if it has ended. Which of both it is, if any.
     pub fn poll<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Option<Left> {
         let line = self.line.as_mut()?;
-        let left = loop {
-            match line.try_hear() {
-                Ok(Some(Word::Resting { worker, flows })) => {
-                    let flows = Arc::new(flows);
-                    all.tell_each(move |_, attached| rest(now, attached, worker, &flows));
-                }
-                Ok(None) => return None,
-                Ok(Some(Word::Over)) => break Left::InOrder,
-                Ok(Some(_)) | Err(_) => break Left::Early,
+        let left = match line.try_hear() {
+            // Clients are served before the next word is heard.
+            Ok(Some(Word::Resting { worker, flows })) => {
+                let flows = Arc::new(flows);
+                all.tell_each(move |_, attached| rest(now, attached, worker, &flows));
+                return None;
             }
+            Ok(None) => return None,
+            Ok(Some(Word::Over)) => Left::InOrder,
+            Ok(Some(_)) | Err(_) => Left::Early,
         };
         // A thread that is late has its queue for itself as soon as it can.
         all.tell_each(|_, attached| {
@@ -212,6 +233,12 @@ impl Predecessor {
         let _ = line.say(&Word::Taken, &[]);
         self.line = None;
         Some(left)
+    }
+
+    /// When to poll again although nothing comes: at once, if something has come that was not heard.
+    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        let line = self.line.as_ref()?;
+        line.has_more().then_some(now)
     }
 
     /// Tells it that the service is to end as a whole.

@@ -1,16 +1,22 @@
 //! What fits, and what is said.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use port::Ports;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tcp::TimeWaitEntry;
 use wire::{FlowKey, SeqNum};
 
-use super::Claim;
 use super::line::Line;
+use super::queues::checked_ways;
 use super::words::{AT_ONCE, LeftPorts, Resting, VERSION, Word};
+use super::{Claim, PATIENCE};
 
 fn claim() -> Claim {
     Claim {
@@ -31,7 +37,7 @@ fn what_does_not_fit_is_named() {
                 version: VERSION + 1,
                 ..claim()
             },
-            "by version 2 of the protocol, the new process takes over by version 3",
+            "by version 3 of the protocol, the new process takes over by version 4",
         ),
         (
             Claim {
@@ -132,4 +138,70 @@ fn ports_are_said_as_they_are() {
     let said = LeftPorts::from(&ports);
     assert_eq!(Ports::from(said), ports);
     assert_eq!((ports.has(60_000), ports.has(65_535)), (false, true));
+    let said = Ports::new(60_000..65_536, vec![65_000, 60_000, 65_000]);
+    assert_eq!(said.except(), [60_000, 65_000]);
+    assert!([60_000, 65_000, 80].iter().all(|&port| !said.has(port)));
+}
+
+fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
+}
+
+#[test]
+fn a_successor_has_to_give_what_it_has_promised() {
+    let refused = |sockets, words: &str| {
+        let error = checked_ways(sockets, 2).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let ways = || pair(SocketType::SEQPACKET);
+    refused(vec![ways().0], "1 sockets came for 2 queues");
+    refused(vec![ways().0, ways().0, ways().0], "3 sockets");
+    refused(
+        vec![ways().0, pair(SocketType::STREAM).0],
+        "does not carry whole packets",
+    );
+    let file = File::open("/").unwrap();
+    refused(vec![ways().0, file.into()], "no socket");
+    let (one, _other) = ways();
+    refused(
+        vec![one.try_clone().unwrap(), one],
+        "one socket came for two",
+    );
+    // Reading from what was made to wait does not.
+    let (mine, theirs) = ways();
+    let checked = checked_ways(vec![mine, ways().0], 2).unwrap();
+    let read = rustix::io::read(&checked[0], &mut [0; 10][..]);
+    assert_eq!(read, Err(Errno::AGAIN));
+    drop(theirs);
+}
+
+/// As slowly as it likes, that is.
+#[test]
+fn a_process_that_reads_a_little_at_a_time_is_not_waited_for() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut ours = Line::new(ours).unwrap();
+    let listens = (0..100_000).map(|port| port as u16).collect();
+    let reads = std::thread::spawn(move || {
+        let mut some = [0; 4096];
+        while theirs.read(&mut some).is_ok_and(|len| len > 0) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let began = Instant::now();
+    let said = ours.say(&Word::Ready { listens }, &[]);
+    assert!(said.is_err() && began.elapsed() < 2 * PATIENCE);
+    drop(ours);
+    reads.join().unwrap();
+}
+
+#[test]
+fn what_was_not_heard_is_told_without_a_look_at_the_socket() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (mut ours, mut theirs) = (Line::new(ours).unwrap(), Line::new(theirs).unwrap());
+    ours.say(&Word::Ended, &[]).unwrap();
+    ours.say(&Word::Over, &[]).unwrap();
+    assert_eq!(theirs.try_hear().unwrap(), Some(Word::Ended));
+    assert!(theirs.has_more());
+    assert_eq!(theirs.try_hear().unwrap(), Some(Word::Over));
+    assert!(!theirs.has_more());
 }

@@ -18,7 +18,7 @@ use crate::attach::{Wire, takes_packets_only};
 use crate::cores::Cores;
 
 /// Of all that is said here. Another one is refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What the successor says of itself, with `take_over` on the control socket. Another version may have other fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,11 +231,10 @@ pub enum Word {
         worker: usize,
         ends: Vec<(SocketAddr, SocketAddr)>,
     },
-    /// All of them were named. It opens others from these ports, and the service has this to say.
-    Given {
-        ports: LeftPorts,
-        news: serde_json::Value,
-    },
+    /// The service has this to say.
+    News { news: serde_json::Value },
+    /// All of that was said. The predecessor opens other connections from these ports.
+    Given { ports: LeftPorts },
     /// Connections in TIME-WAIT, of one worker.
     Resting { worker: usize, flows: Vec<Resting> },
     /// Its connections are over, but for those in TIME-WAIT, which were named.
@@ -256,19 +255,17 @@ pub struct LeftPorts {
 impl From<&Ports> for LeftPorts {
     fn from(ports: &Ports) -> LeftPorts {
         LeftPorts {
-            first: ports.range.start as u16,
-            last: (ports.range.end - 1) as u16,
-            except: ports.except.clone(),
+            first: ports.range().start as u16,
+            last: (ports.range().end - 1) as u16,
+            except: ports.except().to_vec(),
         }
     }
 }
 
 impl From<LeftPorts> for Ports {
     fn from(said: LeftPorts) -> Ports {
-        Ports {
-            range: u32::from(said.first)..u32::from(said.last) + 1,
-            except: said.except,
-        }
+        let range = u32::from(said.first)..u32::from(said.last) + 1;
+        Ports::new(range, said.except)
     }
 }
 

@@ -15,9 +15,7 @@ impl Stack {
     /// the two listens at, so that what comes for them is that process's or was never asked for.
     pub fn ports_of_predecessor(listened: Vec<u16>) -> Ports {
         let range = PORTS.end - (PORTS.end - PORTS.start) / 4..PORTS.end;
-        let mut except = listened;
-        except.retain(|&port| range.contains(&port.into()));
-        Ports { range, except }
+        Ports::new(range, listened)
     }
 
     /// Opens connections from these ports only, or from all again. Those that there are stay.

@@ -8,84 +8,17 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use host::{CloseReason, SocketError};
 
+use super::held::Held;
+use crate::http2::KEPT;
 use crate::lb::inbox::Inbox;
 use crate::lb::keys::SessionKey;
 use crate::lb::leg::Filled;
-
-/// Bytes of responses of a connection that wait, in its streams and before them, until each may have [`FEW`](Held::FEW) alone.
-const HELD: usize = 1 << 20;
-
-/// Bytes of requests of a connection that are kept to be sent again, until content is no more.
-const KEPT: usize = 512 * 1024;
-
-/// What is counted of all streams of a connection.
-#[derive(Debug, Default)]
-struct Counts {
-    /// Bytes of responses that wait in memory.
-    responses: AtomicUsize,
-    /// Bytes of requests that sessions keep.
-    requests: AtomicUsize,
-    /// A backend's response went to the client whole.
-    was_served: AtomicBool,
-    /// Frames wait for the socket.
-    is_blocked: AtomicBool,
-}
-
-/// What the streams of a connection hold in memory.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Held(Arc<Counts>);
-
-impl Held {
-    /// Bytes that may wait in one place at most.
-    const MOST: usize = 64 * 1024;
-    /// And when there are many already.
-    const FEW: usize = 4 * 1024;
-
-    /// Bytes that may wait where `waiting` do, and do not.
-    pub(super) fn room(&self, waiting: usize) -> usize {
-        let most = match self.0.responses.load(Ordering::Relaxed) > HELD {
-            true => Self::FEW,
-            false => Self::MOST,
-        };
-        most.saturating_sub(waiting)
-    }
-
-    fn add(&self, bytes: usize) {
-        self.0.responses.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// So much has gone.
-    pub(super) fn release(&self, bytes: usize) {
-        self.0.responses.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Bytes of requests that sessions keep.
-    pub(super) fn requests(&self) -> usize {
-        self.0.requests.load(Ordering::Relaxed)
-    }
-
-    /// Whether a backend's response went to the client whole.
-    pub(super) fn was_served(&self) -> bool {
-        self.0.was_served.load(Ordering::Relaxed)
-    }
-
-    /// Whether frames wait for the socket, so that no stream moves.
-    pub(super) fn block(&self, is_blocked: bool) {
-        self.0.is_blocked.store(is_blocked, Ordering::Relaxed);
-    }
-
-    /// A session keeps so much of its request, and not so much as before.
-    fn keep(&self, before: usize, now: usize) {
-        self.0.requests.fetch_add(now, Ordering::Relaxed);
-        self.0.requests.fetch_sub(before, Ordering::Relaxed);
-    }
-}
 
 /// Both directions of one.
 #[derive(Debug)]
@@ -223,8 +156,7 @@ impl Conduit {
     pub fn use_request(&self, left: usize, kept: usize) {
         let mut between = self.between();
         let kept = if between.is_over() { 0 } else { kept };
-        self.held.keep(between.kept, kept);
-        between.kept = kept;
+        between.keep(&self.held, kept);
         let used = between.read - left as u64;
         if used > between.used {
             between.used = used;
@@ -234,7 +166,7 @@ impl Conduit {
 
     /// Whether so much more of the request may be kept to be sent again.
     pub fn may_keep(&self, len: usize) -> bool {
-        self.held.requests() + len <= KEPT
+        self.held.may_keep(len)
     }
 
     /// What was written is a backend's response, and whole.
@@ -253,7 +185,7 @@ impl Conduit {
 
     fn look_whether_served(&self, between: &Between) {
         if between.is_answered && between.is_taken {
-            self.held.0.was_served.store(true, Ordering::Relaxed);
+            self.held.serve();
         }
     }
 
@@ -284,7 +216,12 @@ impl Conduit {
 
     /// Whether the client's connection has no room for what waits.
     pub fn is_blocked(&self) -> bool {
-        self.held.0.is_blocked.load(Ordering::Relaxed)
+        self.held.is_blocked()
+    }
+
+    /// How long the client had no window for more of any request of its connection, all in all.
+    pub fn closed_for(&self, now: Instant) -> Duration {
+        self.held.closed_for(now)
     }
 
     /// The session, to be told of what changed.
@@ -295,6 +232,13 @@ impl Conduit {
     /// Bytes of the request that the session has used, or keeps.
     pub(super) fn used(&self) -> u64 {
         self.between().used
+    }
+
+    /// Begins with the request's head, which counts as kept until the session tells what it keeps.
+    pub(super) fn begin(&self, head: &[u8]) {
+        let mut between = self.between();
+        between.request.extend_from_slice(head);
+        between.keep(&self.held, head.len());
     }
 
     /// Adds to the request.
@@ -312,7 +256,7 @@ impl Conduit {
         let mut between = self.between();
         between.is_gone = true;
         self.held.release(between.response.len());
-        between.response.clear();
+        between.response = VecDeque::new();
     }
 
     /// The stream has sent so much content, and has so many bytes more.
@@ -327,7 +271,16 @@ impl Conduit {
         let mut between = self.between();
         let len = between.response.len().min(most);
         to.extend(between.response.drain(..len));
+        if between.response.is_empty() {
+            between.response.shrink_to(KEPT);
+        }
         len
+    }
+
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let between = self.between();
+        between.request.capacity() + between.response.capacity()
     }
 
     /// Whether the session has given up, or else has ended the response.
@@ -353,6 +306,12 @@ impl Between {
     /// Whether the session does nothing more.
     fn is_over(&self) -> bool {
         self.is_shut || self.is_aborted || self.is_gone
+    }
+
+    /// The session keeps so much of the request, and not so much as before.
+    fn keep(&mut self, held: &Held, kept: usize) {
+        held.keep(self.kept, kept);
+        self.kept = kept;
     }
 
     fn tell(&mut self) {

@@ -9,43 +9,35 @@
 
 mod conduit;
 mod head;
+mod held;
 mod queue;
+mod requests;
 mod stream;
-mod uploaded;
+mod upload;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use h2::server::SendResponse;
-use h2::{Reason, RecvStream};
+use h2::Reason;
 use host::{CloseReason, SocketError};
 
 use super::config::Frontend;
 use super::keys::SessionKey;
 use super::leg::{Filled, Leg};
 use super::session::Shared;
-use crate::http::{Noted, Status};
-use crate::http2::{Arrivals, Blank, ContentProgress, End, Framing, Incoming, Wakes, note};
+use crate::http::Noted;
+use crate::http2::{Arrivals, ContentProgress, End, Framing, KEPT, Wakes};
 use crate::min_rate::Progress;
 
 pub use conduit::Conduit;
-use conduit::Held;
+use held::{Held, WINDOWS};
 use stream::{Step, Stream};
 
 /// Bytes that one connection sends and receives before others have their turn.
 const TURN_BYTES: u64 = 1 << 20;
-/// What a request takes of that.
-const REQUEST: u64 = 16 * 1024;
 /// How often streams are looked at that may stand still.
 const SWEEP: Duration = Duration::from_secs(1);
-/// Streams of a connection, with those that are over and not forgotten yet.
-const STREAMS: usize = 200;
-/// Bytes of requests that are kept to be sent again, before no more requests are taken.
-const REQUESTS: usize = 1 << 20;
-/// Bytes of requests that a client may send before the backends take them: of one stream, and of all.
-const WINDOWS: [u32; 2] = [64 * 1024, 512 * 1024];
 
 /// What driving it came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +87,7 @@ pub struct Http2 {
 impl Http2 {
     /// A client of this frontend that has agreed to HTTP/2.
     pub fn new(now: Instant, frontend: &Frontend) -> Box<Http2> {
-        let end = End::of_server();
+        let end = End::default();
         Box::new(Http2 {
             framing: Framing::new(end.clone(), frontend.max_head, Some(WINDOWS)),
             end,
@@ -151,9 +143,10 @@ impl Http2 {
                 | (!is_blocked && !self.gone.is_empty())
                 | self.framing.goes_on(pipe, from, is_blocked);
             if !goes_on {
-                if self.streams.is_empty() && !is_blocked {
-                    self.front = Vec::new();
-                    pipe.trim();
+                if !is_blocked {
+                    let kept = if self.streams.is_empty() { 0 } else { KEPT };
+                    self.front.shrink_to(kept);
+                    pipe.trim(kept);
                 }
                 return Turn::Waits;
             }
@@ -249,6 +242,13 @@ impl Http2 {
         self.content.of(connection, is_held)
     }
 
+    /// Bytes of memory that content and frames have, of whatever length they are.
+    #[cfg(test)]
+    pub fn memory(&self) -> usize {
+        let streams: usize = self.streams.values().map(Stream::memory).sum();
+        self.front.capacity() + self.end.pipe().memory() + streams
+    }
+
     /// Reads once; how many bytes came, if any did.
     fn receive(
         &mut self,
@@ -283,60 +283,6 @@ impl Http2 {
         Ok(Some(len))
     }
 
-    /// Begins with what was asked, as much as there is turn for.
-    fn poll(&mut self, key: SessionKey, sh: &mut Shared<'_>, turn: &mut u64) {
-        self.wakes.take_connection();
-        let waker = Arc::clone(&self.wakes).into();
-        let mut context = Context::from_waker(&waker);
-        while *turn > 0
-            && let Poll::Ready(incoming) = self.framing.poll(&mut context)
-        {
-            match incoming {
-                Incoming::Request(request, respond) => {
-                    *turn = turn.saturating_sub(REQUEST);
-                    self.begin(key, *request, respond, sh);
-                }
-                Incoming::Over { is_flood } => sh.counters.http2_floods += u64::from(is_flood),
-            }
-        }
-    }
-
-    fn begin(
-        &mut self,
-        key: SessionKey,
-        request: http::Request<RecvStream>,
-        mut respond: SendResponse<Blank>,
-        sh: &mut Shared<'_>,
-    ) {
-        if self.streams.len() >= STREAMS || self.held.requests() > REQUESTS {
-            // The client may ask again (RFC 9113 §8.7).
-            sh.counters.http2_resets += 1;
-            self.note_refused(request, 0, sh);
-            return respond.send_reset(Reason::REFUSED_STREAM);
-        }
-        self.moved = sh.now;
-        self.arrivals.answers();
-        if request.method() == http::Method::CONNECT {
-            self.note_refused(request, Status::NOT_IMPLEMENTED.0, sh);
-            return refuse_tunnel(respond, sh);
-        }
-        let id = respond.stream_id().as_u32();
-        let waker = self.wakes.of_stream(id);
-        let conduit = Conduit::new(waker.clone(), key, self.held.clone());
-        self.opened.push(conduit.clone());
-        waker.wake_by_ref();
-        let stream = Stream::new(request, respond, (conduit, waker));
-        self.streams.insert(id, stream);
-    }
-
-    /// A request has no session that would log it.
-    fn note_refused(&mut self, request: http::Request<RecvStream>, status: u16, sh: &Shared<'_>) {
-        if sh.access_log.is_some() {
-            let (parts, _) = request.into_parts();
-            self.refused.push((note(&parts), status));
-        }
-    }
-
     /// Has streams go on that were woken; their responses only if no frames wait for the socket.
     fn drive_streams(&mut self, sh: &mut Shared<'_>, is_blocked: bool) {
         let mut woken = std::mem::take(&mut self.woken);
@@ -363,6 +309,7 @@ impl Http2 {
             woken.clear();
         }
         self.woken = woken;
+        self.held.look_at_window(sh.now);
     }
 
     /// Resets streams whose windows their clients have not opened for `idle-time`.
@@ -400,16 +347,4 @@ impl Http2 {
             sh.counters.http2_resets += u64::from(self.streams.remove(&id).is_some());
         }
     }
-}
-
-/// A tunnel in a stream is more than this does.
-fn refuse_tunnel(mut respond: SendResponse<Blank>, sh: &mut Shared<'_>) {
-    let status = Status::NOT_IMPLEMENTED.0;
-    sh.counters.requests += 1;
-    sh.counters.requests_refused += 1;
-    sh.counters.responded(status);
-    let mut head = http::Response::new(());
-    *head.status_mut() = http::StatusCode::NOT_IMPLEMENTED;
-    // A stream that is gone needs no answer.
-    let _ = respond.send_response(head, true);
 }

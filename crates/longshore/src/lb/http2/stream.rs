@@ -9,13 +9,10 @@ use http::HeaderMap;
 
 use super::conduit::{Conduit, Ended};
 use super::head::{self, Content};
-use super::uploaded::Uploaded;
+use super::upload::Uploaded;
 use crate::http::{Head, find_head};
-use crate::http2::Blank;
+use crate::http2::{Blank, KEPT};
 use crate::lb::http::{Body, Framing, MAX_FIELDS, PieceKind, RequestTraits, Response};
-
-/// Bytes of a request's content that are put together from small frames.
-const PIECE: usize = 16 * 1024;
 
 /// A stream.
 #[derive(Debug)]
@@ -24,9 +21,9 @@ pub(super) struct Stream {
     waker: Waker,
     is_head: bool,
     /// What is to come of the request's content.
-    body: Option<RecvStream>,
-    content: Content,
-    uploaded: Uploaded,
+    pub(super) body: Option<RecvStream>,
+    pub(super) content: Content,
+    pub(super) uploaded: Uploaded,
     respond: SendResponse<Blank>,
     /// What the response's content is framed with, if it has any.
     frames: Option<SendStream<Blank>>,
@@ -80,13 +77,14 @@ impl Stream {
         let (parts, body) = request.into_parts();
         let has_content = !body.is_end_stream();
         let (bytes, content) = head::request(&parts, has_content);
-        conduit.put(&bytes);
+        conduit.begin(&bytes);
         let mut body = has_content.then_some(body);
+        let held = conduit.held().clone();
         Stream {
             conduit,
             waker,
             is_head: parts.method == http::Method::HEAD,
-            uploaded: Uploaded::new(body.as_mut(), bytes.len()),
+            uploaded: Uploaded::new(body.as_mut(), bytes.len(), held),
             body,
             content,
             respond,
@@ -134,6 +132,11 @@ impl Stream {
         self.framed -= len;
         self.moved += len as u64;
         self.count(len);
+    }
+
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.inbox.capacity() + self.outbox.capacity() + self.conduit.memory()
     }
 
     /// The bytes of content that are framed.
@@ -204,62 +207,6 @@ impl Stream {
         self.uploaded.release(u64::MAX);
         self.conduit.leave();
         Step::Gone
-    }
-
-    /// Gives the session what has come of the request's content, which windows bound; whether there was something.
-    fn pull_request(&mut self, context: &mut Context<'_>) -> bool {
-        let mut has_more = false;
-        self.uploaded.release(self.conduit.used());
-        // A small frame is no chunk of its own, and takes no memory of its own.
-        let mut piece = Vec::new();
-        while let Some(body) = &mut self.body {
-            match body.poll_data(context) {
-                Poll::Pending => break,
-                Poll::Ready(Some(Ok(bytes))) => {
-                    has_more = true;
-                    if piece.len() + bytes.len() > PIECE {
-                        self.put(&std::mem::take(&mut piece));
-                    }
-                    piece.extend_from_slice(&bytes);
-                }
-                // The stream is reset, which is found out where the response is.
-                Poll::Ready(Some(Err(_))) => self.body = None,
-                Poll::Ready(None) => match body.poll_trailers(context) {
-                    Poll::Pending => break,
-                    Poll::Ready(fields) => {
-                        has_more = true;
-                        self.put(&std::mem::take(&mut piece));
-                        if self.content == Content::Chunked {
-                            let fields = fields.ok().flatten();
-                            self.conduit.put(&head::trailers(fields.as_ref()));
-                        }
-                        self.body = None;
-                    }
-                },
-            }
-        }
-        self.put(&piece);
-        has_more
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        let around = match self.content {
-            Content::Chunked => {
-                let size = format!("{:x}\r\n", bytes.len());
-                self.conduit.put(size.as_bytes());
-                self.conduit.put(bytes);
-                self.conduit.put(b"\r\n");
-                size.len() + 2
-            }
-            Content::Length | Content::None => {
-                self.conduit.put(bytes);
-                0
-            }
-        };
-        self.uploaded.put(bytes.len(), around);
     }
 
     /// Understands some of what the session has written.
@@ -376,8 +323,13 @@ impl Stream {
         Ok(())
     }
 
-    /// What was counted and is here no more is not held; so much content of it was sent.
+    /// What was counted and is here no more is not held, nor is its memory; so much content of it was sent.
     fn count(&mut self, sent: usize) {
+        for buffer in [&mut self.inbox, &mut self.outbox] {
+            if buffer.is_empty() {
+                buffer.shrink_to(KEPT);
+            }
+        }
         let held = self.inbox.len() + self.outbox.len();
         self.conduit.held().release(self.counted - held);
         self.counted = held;

@@ -8,7 +8,7 @@ use crate::lb::config::{Mode, Reuse};
 use crate::lb::counters::ServerCounters;
 use crate::lb::fault::Fault;
 use crate::lb::keys::{Role, ServerKey};
-use crate::lb::leg::{Filled, Leg};
+use crate::lb::leg::Filled;
 use crate::lb::pool::{Choice, Evidence};
 use crate::lb::proxy_protocol;
 use crate::lb::server::server;
@@ -130,62 +130,50 @@ impl Session {
         {
             pool.counters.redispatches += 1;
         }
-        let connect_time = pool.config.connect_time;
         let server = &mut pool.servers[key.server];
-        let is_exclusive = server.config.proxy.is_some();
-        let (era, tls) = (server.era, server.config.tls.clone());
         server.counters.requests += 1;
-        let idle = (may_reuse && !is_exclusive).then(|| server.take_idle());
-        if let Some(id) = idle.flatten() {
-            server.counters.connections_reused += 1;
-            sh.roles.set(id, Role::Server(self.key));
-            let mut leg = Leg::new(id);
-            // It was read until nothing was left: the stack tells when there is more.
-            leg.is_readable = false;
-            self.server = Some(Upstream {
-                leg,
-                key,
-                began: sh.now,
-                is_exclusive,
-                era,
-                tls,
-            });
-            self.begin_exchange(sh);
-            return Step::Again;
-        }
+        let may_reuse = may_reuse && server.config.proxy.is_none();
+        let Some(id) = may_reuse.then(|| server.take_idle()).flatten() else {
+            return self.connect(key, sh);
+        };
+        server.counters.connections_reused += 1;
+        sh.roles.set(id, Role::Server(self.key));
+        let mut upstream = Upstream::new(sh.now, id, key, server);
+        // It was read until nothing was left: the stack tells when there is more.
+        upstream.leg.is_readable = false;
+        self.server = Some(upstream);
+        self.begin_exchange(sh);
+        Step::Again
+    }
+
+    fn connect(&mut self, key: ServerKey, sh: &mut Shared<'_>) -> Step {
+        let pool = &mut sh.pools[key.pool];
+        let server = &mut pool.servers[key.server];
         let role = Role::Server(self.key);
-        match server.connect(sh.now, sh.stack, sh.roles, role) {
+        let error = match server.connect(sh.now, sh.stack, sh.roles, role) {
             Ok(id) => {
                 server.counters.connections += 1;
-                let mut leg = Leg::new(id);
+                let mut upstream = Upstream::new(sh.now, id, key, server);
                 if let Some(version) = server.config.proxy {
-                    proxy_protocol::encode(leg.outbox(), version, Some(self.endpoints));
+                    let out = upstream.leg.outbox();
+                    proxy_protocol::encode(out, version, Some(self.endpoints));
                 }
-                self.server = Some(Upstream {
-                    leg,
-                    key,
-                    began: sh.now,
-                    is_exclusive,
-                    era,
-                    tls,
-                });
+                self.server = Some(upstream);
                 self.stage = Stage::Connecting;
-                self.deadline = sh.now + connect_time;
-                Step::Wait
+                self.deadline = sh.now + pool.config.connect_time;
+                return Step::Wait;
             }
-            Err(error) if error.is_shortage() => {
-                server.counters.connects_starved += 1;
-                sh.pools[key.pool].release(key.server, sh.woken);
-                self.again_or(Status::UNAVAILABLE, key, sh)
-            }
-            Err(error) => {
-                let (name, address) = (&pool.config.name, server.config.address);
-                tracing::warn!(target: LIMITED, "no connection to backend {name} {address}: {error}");
-                server.counters.connect_failures += 1;
-                sh.pools[key.pool].release(key.server, sh.woken);
-                self.again_or(Status::UNAVAILABLE, key, sh)
-            }
+            Err(error) => error,
+        };
+        if error.is_shortage() {
+            server.counters.connects_starved += 1;
+        } else {
+            let (name, address) = (&pool.config.name, server.config.address);
+            tracing::warn!(target: LIMITED, "no connection to backend {name} {address}: {error}");
+            server.counters.connect_failures += 1;
         }
+        pool.release(key.server, sh.woken);
+        self.again_or(Status::UNAVAILABLE, key, sh)
     }
 
     /// TCP stands: the handshake with the server begins behind the PROXY header, if there is one.
@@ -218,6 +206,7 @@ impl Session {
 
     fn begin_exchange(&mut self, sh: &mut Shared<'_>) {
         self.stage = Stage::Exchange;
+        self.exchange.closed_before = self.client.closed_for(sh.now);
         self.deadline = sh.now + sh.frontend.idle_time;
     }
 

@@ -1,5 +1,7 @@
 //! A request and its response under way.
 
+use std::time::Duration;
+
 use crate::http::Status;
 use crate::lb::http::{Body, Framing, PieceKind, Upgrading};
 use crate::lb::leg::Filled;
@@ -12,6 +14,9 @@ use super::{Session, Shared, Step};
 pub(super) const REPLAY_BYTES: usize = 64 * 1024;
 /// Of that, memory that is kept from one request to the next.
 const KEPT_BYTES: usize = 4096;
+
+/// How often a client is looked at that has no window for more of its request.
+const CLOSED: Duration = Duration::from_secs(1);
 
 /// A request, from its head to the end of its response.
 #[derive(Debug)]
@@ -49,6 +54,8 @@ pub(super) struct Exchange {
     pub is_sent: bool,
     /// The server takes no more of it.
     pub is_cut: bool,
+    /// How long the client had had no window for content by the time from which it has `idle-time` to send more.
+    pub closed_before: Duration,
     /// The server was asked to close the connection after the response.
     pub asks_to_close: bool,
 
@@ -87,6 +94,7 @@ impl Default for Exchange {
             pending: 0,
             is_sent: false,
             is_cut: false,
+            closed_before: Duration::ZERO,
             asks_to_close: false,
             has_response: false,
             told_to_continue: false,
@@ -127,6 +135,11 @@ impl Exchange {
         }
     }
 
+    /// The server is yet to take some of what has come of the request.
+    fn has_pending(&self) -> bool {
+        self.pending > 0 || self.replay_sent < self.replay.len()
+    }
+
     /// The client has nothing more to say of this request.
     pub fn is_request_read(&self) -> bool {
         self.content.is_done() && self.pending == 0
@@ -164,88 +177,111 @@ impl Session {
 
     /// Moves the request on. A step, if that ends the exchange.
     fn push_request(&mut self, sh: &mut Shared<'_>) -> Option<Step> {
-        let exchange = &mut self.exchange;
-        if exchange.is_sent || exchange.is_cut {
-            return None;
+        while !self.exchange.is_sent && !self.exchange.is_cut {
+            if !self.send_pending(sh) {
+                return None;
+            }
+            if self.exchange.content.is_done() {
+                self.request_sent(sh);
+                return None;
+            }
+            match self.take_content(sh) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(step) => return Some(step),
+            }
         }
-        let upstream = self.server.as_mut()?;
+        None
+    }
+
+    /// Sends what has come of the request and is understood; whether that is all of it.
+    fn send_pending(&mut self, sh: &mut Shared<'_>) -> bool {
+        let exchange = &mut self.exchange;
+        let Some(upstream) = &mut self.server else {
+            return false;
+        };
         let key = upstream.key;
         let server = &mut upstream.leg;
         loop {
-            match server.flush(sh.now, sh.stack) {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(_) => {
-                    exchange.is_cut = true;
-                    return None;
-                }
-            }
-            let (bytes, is_replay) = match exchange.replay_sent < exchange.replay.len() {
-                true => (&exchange.replay[exchange.replay_sent..], true),
-                false => (&self.client.inbox.bytes()[..exchange.pending], false),
+            let is_replay = exchange.replay_sent < exchange.replay.len();
+            let bytes = match is_replay {
+                true => &exchange.replay[exchange.replay_sent..],
+                false => &self.client.inbox.bytes()[..exchange.pending],
             };
-            if !bytes.is_empty() {
-                let wanted = bytes.len();
-                let Ok(sent) = server.send(sh.now, sh.stack, bytes) else {
-                    // There may be a response all the same: to a request that the server wants no more of.
-                    exchange.is_cut = true;
-                    return None;
-                };
-                if is_replay {
-                    exchange.replay_sent += sent;
-                } else {
-                    self.client.inbox.consume(sent);
-                    exchange.pending -= sent;
-                }
-                sh.counters.bytes_in += sent as u64;
-                sh.pools[key.pool].servers[key.server].counters.bytes_out += sent as u64;
-                if sent > 0 {
-                    self.deadline = sh.now + sh.frontend.idle_time;
-                }
-                if sent < wanted {
-                    return None;
-                }
-                continue;
-            }
-            if exchange.content.is_done() {
-                exchange.is_sent = true;
-                let patience = match exchange.has_response {
-                    true => sh.frontend.idle_time,
-                    false => sh.pools[exchange.pool].config.response_time,
-                };
-                self.deadline = sh.now + patience;
-                return None;
-            }
-            let bytes = self.client.inbox.bytes();
-            let Ok(piece) = exchange.content.take(bytes) else {
-                return Some(self.malformed_content(sh));
+            let sent = match server.flush(sh.now, sh.stack) {
+                Ok(false) => return false,
+                Ok(true) if bytes.is_empty() => return true,
+                Ok(true) => server.send(sh.now, sh.stack, bytes),
+                Err(error) => Err(error),
             };
-            let len = piece.len;
-            if len == 0 {
-                match self.client.fill(sh.now, sh.stack) {
-                    Ok(Filled::Bytes) => {}
-                    Ok(Filled::Nothing) => return None,
-                    Ok(Filled::End) | Err(_) => {
-                        sh.counters.client_aborts += 1;
-                        return Some(Step::Abort);
-                    }
-                }
-            } else if piece.kind == PieceKind::Dropped {
-                self.client.inbox.consume(len);
-            } else if exchange.is_replayable
-                && exchange.replay.len() + len <= REPLAY_BYTES
-                && self.client.may_keep(len)
-            {
-                exchange.replay.extend_from_slice(&bytes[..len]);
-                self.client.inbox.consume(len);
+            let Ok(sent) = sent else {
+                // There may be a response all the same: to a request that the server wants no more of.
+                exchange.is_cut = true;
+                return false;
+            };
+            let is_whole = sent == bytes.len();
+            if is_replay {
+                exchange.replay_sent += sent;
             } else {
-                exchange.is_replayable = false;
-                // What counts as not kept takes no memory.
-                exchange.replay = Vec::new();
-                exchange.replay_sent = 0;
-                exchange.pending = len;
+                self.client.inbox.consume(sent);
+                exchange.pending -= sent;
+            }
+            sh.counters.bytes_in += sent as u64;
+            sh.pools[key.pool].servers[key.server].counters.bytes_out += sent as u64;
+            if sent > 0 {
+                exchange.closed_before = self.client.closed_for(sh.now);
+                self.deadline = sh.now + sh.frontend.idle_time;
+            }
+            if !is_whole {
+                return false;
             }
         }
+    }
+
+    /// All of the request is with the server, which has its time to answer.
+    fn request_sent(&mut self, sh: &mut Shared<'_>) {
+        self.exchange.is_sent = true;
+        let patience = match self.exchange.has_response {
+            true => sh.frontend.idle_time,
+            false => sh.pools[self.exchange.pool].config.response_time,
+        };
+        self.deadline = sh.now + patience;
+    }
+
+    /// Takes the next piece of the request's content, to be sent; whether anything has come.
+    fn take_content(&mut self, sh: &mut Shared<'_>) -> Result<bool, Step> {
+        let exchange = &mut self.exchange;
+        let bytes = self.client.inbox.bytes();
+        let Ok(piece) = exchange.content.take(bytes) else {
+            return Err(self.malformed_content(sh));
+        };
+        let len = piece.len;
+        if len == 0 {
+            return match self.client.fill(sh.now, sh.stack) {
+                Ok(Filled::Bytes) => Ok(true),
+                Ok(Filled::Nothing) => Ok(false),
+                Ok(Filled::End) | Err(_) => {
+                    sh.counters.client_aborts += 1;
+                    Err(Step::Abort)
+                }
+            };
+        }
+        let may_keep = exchange.is_replayable
+            && exchange.replay.len() + len <= REPLAY_BYTES
+            && self.client.may_keep(len);
+        if piece.kind == PieceKind::Dropped {
+            self.client.inbox.consume(len);
+        } else if may_keep {
+            exchange.replay.extend_from_slice(&bytes[..len]);
+            self.client.inbox.consume(len);
+        } else {
+            exchange.is_replayable = false;
+            // What counts as not kept takes no memory.
+            exchange.replay = Vec::new();
+            exchange.replay_sent = 0;
+            exchange.pending = len;
+        }
+        Ok(true)
     }
 
     /// The client's chunks are none: where its next request begins is not known either.
@@ -259,18 +295,32 @@ impl Session {
 
     /// The exchange took too long.
     pub(super) fn converse_expired(&mut self, sh: &mut Shared<'_>) -> Step {
+        if let Some(more) = self.time_without_window(sh) {
+            self.deadline = sh.now + more;
+            return Step::Wait;
+        }
         let exchange = &self.exchange;
         if exchange.has_response {
             sh.counters.client_timeouts += 1;
             return Step::Abort;
         }
-        let server_is_slow = exchange.pending > 0 || exchange.replay_sent < exchange.replay.len();
-        if exchange.is_sent || exchange.is_cut || server_is_slow {
+        if exchange.is_sent || exchange.is_cut || exchange.has_pending() {
             return self.server_failed(Failure::ResponseTimeout, sh);
         }
         sh.counters.client_timeouts += 1;
         self.drop_server(false, sh);
         self.refuse(Status::REQUEST_TIMEOUT, false, sh)
+    }
+
+    /// How much longer a client may take for more of its request, since other requests of its connection had all of the window.
+    fn time_without_window(&mut self, sh: &Shared<'_>) -> Option<Duration> {
+        let exchange = &mut self.exchange;
+        if exchange.is_sent || exchange.is_cut || exchange.has_pending() {
+            return None;
+        }
+        let closed = self.client.closed_for(sh.now);
+        let before = std::mem::replace(&mut exchange.closed_before, closed);
+        (closed > before).then(|| (closed - before).max(CLOSED))
     }
 
     /// The response is with the client: what becomes of both connections.

@@ -83,6 +83,13 @@ impl Session {
         self.deadline = sh.now + sh.frontend.request_head_time;
     }
 
+    /// Bytes of memory that its streams hold, if it has any.
+    #[cfg(test)]
+    pub fn http2_memory(&self) -> usize {
+        let http2 = self.http2.as_ref();
+        http2.map_or(0, |http2| http2.memory())
+    }
+
     /// Moves the connection of streams on.
     pub(super) fn multiplex(&mut self, sh: &mut Shared<'_>) -> Step {
         let Some(http2) = &mut self.http2 else {

@@ -40,6 +40,7 @@ use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
 use super::queue::Ticket;
 use super::secured::Secured;
+use super::server::Server;
 use crate::access_log::AccessLog;
 use crate::http::Status;
 use crate::matching::Matcher;
@@ -198,6 +199,19 @@ struct Upstream {
     era: u32,
     /// How it is secured, if it is.
     tls: Option<Arc<Secured>>,
+}
+
+impl Upstream {
+    fn new(now: Instant, id: SocketId, key: ServerKey, server: &Server) -> Upstream {
+        Upstream {
+            leg: Leg::new(id),
+            key,
+            began: now,
+            is_exclusive: server.config.proxy.is_some(),
+            era: server.era,
+            tls: server.config.tls.clone(),
+        }
+    }
 }
 
 impl Session {

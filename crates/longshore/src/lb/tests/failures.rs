@@ -85,7 +85,7 @@ fn who_is_silent_within_a_response_is_waited_for_as_long_as_an_idle_client_whoev
         };
         let mut rig = Rig::on(
             &config("idle-time = \"3s\"", "", &[8081]),
-            &[(8081, Manner::Stalls)],
+            &[(8081, Manner::Stalls(3))],
             Impairment::default(),
             1 << 20,
             accel,
@@ -108,7 +108,7 @@ fn who_answers_before_it_has_the_request_and_is_silent_then_has_idle_time() {
     let settings = ("idle-time = \"3s\"", "response-time = \"20s\"");
     let mut rig = Rig::new(
         &config(settings.0, settings.1, &[8081]),
-        &[(8081, Manner::Stalls)],
+        &[(8081, Manner::Stalls(3))],
     );
     let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nhalf";
     let client = rig.client(80, post);

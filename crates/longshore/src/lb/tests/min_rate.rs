@@ -66,7 +66,7 @@ fn who_is_slow_but_not_too_slow_gets_all() {
 
 #[test]
 fn a_client_for_which_nothing_waits_is_not_too_slow() {
-    let mut rig = rig(RATE, Manner::Stalls, false);
+    let mut rig = rig(RATE, Manner::Stalls(3), false);
     let client = client(&mut rig, 10, 1000);
     rig.run_for(Duration::from_secs(60));
     assert!(!rig.clients[client].is_over());

@@ -351,7 +351,7 @@ fn a_check_of_a_removed_pool_is_given_up_before_another_has_its_place() {
     let slow = "health = { path = \"/n/1\", interval = \"100ms\", time-out = \"30s\" }";
     let servers = [
         (8081, Manner::Serves),
-        (8082, Manner::Stalls),
+        (8082, Manner::Stalls(3)),
         (8083, Manner::Serves),
     ];
     let mut rig = Rig::new(&config("", slow, &[8081, 8082]), &servers);

@@ -6,6 +6,8 @@ use host::Stack;
 
 use super::rig::streams::Streams;
 use super::rig::{Manner, Rig, config, content};
+use crate::lb::shard::Balancing;
+use crate::succession::Drains;
 
 const GET: &str = "GET /n/10 HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -219,6 +221,32 @@ fn backends_are_known_to_the_one_that_follows() {
     unchecked.balancer.inherit(&old.balancer.backends());
     let servers = &unchecked.balancer.pools()[0].servers;
     assert!(servers.iter().all(|it| it.health.is_up()));
+}
+
+#[test]
+fn what_is_known_of_many_backends_is_told_in_pieces() {
+    const BACKENDS: usize = 15_000;
+    let address = |nth: usize| format!("10.1.{}.{}:80", nth / 250, nth % 250 + 1);
+    let backends: Vec<_> = (0..BACKENDS)
+        .map(|nth| format!("{:?}", address(nth)))
+        .collect();
+    let pool = format!("backends = [{}]", backends.join(", "));
+    let mut old = Rig::new(&config("", &pool, &[]), &[]);
+    let now = old.world.now();
+    for nth in 0..BACKENDS {
+        let (stack, backend) = (old.world.stack(0), address(nth).parse().unwrap());
+        assert!(old.balancer.drain(now, stack, "app", backend, true));
+    }
+    let news = Balancing::new(old.balancer, 0, 1).news();
+    let longest = news.iter().map(|it| it.to_string().len()).max();
+    assert!(longest < Some(1 << 19), "{longest:?}");
+    let mut new = Rig::new(&config("", &pool, &[]), &[]);
+    for piece in news {
+        new.balancer
+            .inherit(&serde_json::from_value::<Vec<_>>(piece).unwrap());
+    }
+    let servers = &new.balancer.pools()[0].servers;
+    assert!(servers.iter().all(|it| it.is_draining));
 }
 
 #[test]

@@ -28,7 +28,7 @@ use super::client::Client;
 use super::session::{Fate, Shared, TURN_BYTES};
 use crate::access_log::AccessLog;
 use crate::http::Limits;
-use crate::http2::{Arrivals, ContentProgress, Data, End, Framing, Wakes};
+use crate::http2::{Arrivals, ContentProgress, Data, End, Framing, KEPT, Wakes};
 
 /// Its requests, and the responses that are under way.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(super) struct Http2 {
 
 impl Http2 {
     pub(super) fn new(now: Instant) -> Http2 {
-        let (limits, end) = (Limits::default(), End::of_server());
+        let (limits, end) = (Limits::default(), End::default());
         Http2 {
             framing: Framing::new(end.clone(), limits.head, None),
             limits,
@@ -144,9 +144,10 @@ impl Http2 {
                 | (!is_blocked && !self.gone.is_empty())
                 | self.framing.goes_on(pipe, from, is_blocked);
             if !goes_on {
-                if self.streams.is_empty() && !is_blocked {
-                    self.front = Vec::new();
-                    pipe.trim();
+                if !is_blocked {
+                    let kept = if self.streams.is_empty() { 0 } else { KEPT };
+                    self.front.shrink_to(kept);
+                    pipe.trim(kept);
                 }
                 return Some(Fate::Waits);
             }

@@ -22,8 +22,8 @@ pub enum Manner {
     Silent,
     /// Nor does it take more than a thousand bytes a second.
     Reluctant,
-    /// It says nothing more after the beginning of a response.
-    Stalls,
+    /// It says nothing more after so many bytes of a response.
+    Stalls(usize),
     /// No HTTP: what comes goes back.
     Echoes,
     /// Connections begin with a PROXY header; the response says whose it is.
@@ -66,10 +66,11 @@ impl Server {
         }
         match self.manner {
             Manner::Silent | Manner::Reluctant => {}
-            Manner::Stalls => {
+            Manner::Stalls(len) => {
                 if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
                     peer.input.drain(..end);
-                    peer.out.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\nabc");
+                    peer.out.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\n");
+                    peer.out.append(&mut content(len));
                 }
             }
             Manner::Echoes => {

@@ -1,0 +1,120 @@
+//! Requests' content, which backends may take slowly.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{PREFACE, active, counters, rig, rig_of, secure};
+use crate::lb::tests::rig::secure::client_of;
+use crate::lb::tests::rig::streams::Streams;
+use crate::lb::tests::rig::{Manner, Rig, content};
+
+/// An upload of messages of 21 bytes, each a frame, waits for a backend that is full.
+#[test]
+fn an_upload_in_small_frames_is_no_flood() {
+    let backend = "{ address = \"10.0.0.2:8081\", max-connections = 1 }";
+    let pool = format!("backends = [{backend}]\nqueue-time = \"50s\"");
+    let mut rig = Rig::new(&secure("", &pool, &[]), &[(8081, Manner::Silent)]);
+    let head = |method: u8, flags: u8, stream: u8| {
+        let head = [0, 0, 6, 1, flags, 0, 0, 0, stream];
+        [&head[..], &[method, 0x87, 0x84, 1, 1, b'h']].concat()
+    };
+    let frame = b"\x00\x00\x15\x00\x00\x00\x00\x00\x03a message of 21 bytes";
+    let frames = frame.repeat(3000);
+    let bytes = [PREFACE, &head(0x82, 5, 1), &head(0x83, 4, 3), &frames].concat();
+    rig.client_of(client_of(b"h2"), bytes);
+    rig.run_for(Duration::from_secs(3));
+    let counters = counters(&rig);
+    assert_eq!((counters.http2_floods, counters.connections_open), (0, 1));
+    assert_eq!((active(&rig), counters.requests), (1, 2));
+}
+
+/// Windows are opened as the backend takes the content.
+#[test]
+fn what_a_backend_does_not_take_stays_with_the_client() {
+    const UPLOAD: usize = 16 << 20;
+    let mut rig = rig(Manner::Reluctant);
+    let mut client = Streams::new(&mut rig, 1 << 20);
+    let post = client.ask("POST", "/echo", &[], content(UPLOAD).into());
+    client.run(&mut rig, Duration::from_secs(10));
+    let left = client.unsent(post);
+    assert!(left > UPLOAD / 2, "{left}");
+    client.run(&mut rig, Duration::from_secs(10));
+    let more = left - client.unsent(post);
+    assert!(more < 100_000, "{more} more");
+}
+
+/// However many streams it is of: what no backend has taken, and what is kept to be sent again.
+#[test]
+fn what_backends_do_not_take_is_bounded() {
+    const UPLOAD: usize = 4 << 20;
+    let mut rig = rig(Manner::Reluctant);
+    let mut client = Streams::new(&mut rig, 1 << 20);
+    let content = Bytes::from(content(UPLOAD));
+    let posts: Vec<usize> = (0..100)
+        .map(|_| client.ask("POST", "/echo", &[], content.clone()))
+        .collect();
+    client.run(&mut rig, Duration::from_secs(20));
+    let sent: usize = posts.iter().map(|&it| UPLOAD - client.unsent(it)).sum();
+    let taken = counters(&rig).bytes_in as usize;
+    assert!(taken > 1 << 20, "{taken}");
+    assert!(sent < taken + (1 << 20), "{sent} sent, {taken} taken");
+}
+
+/// Uploads that are small enough to be kept all together, and those that are not.
+#[test]
+fn many_uploads_at_a_time_are_answered() {
+    for len in [3000, 60_000, 200_000] {
+        let mut rig = rig(Manner::Serves);
+        let mut client = Streams::new(&mut rig, 1 << 20);
+        let bytes = Bytes::from(content(len));
+        for _ in 0..100 {
+            client.ask("POST", "/echo", &[], bytes.clone());
+        }
+        client.finish(&mut rig);
+        for fetch in &client.fetches {
+            assert_eq!((fetch.status, fetch.content.len()), (200, len));
+        }
+    }
+}
+
+/// Others of its connection have all of the window, and wait for their backend: that is not this one's fault.
+#[test]
+fn an_upload_that_has_no_window_for_others_is_not_late() {
+    let backend = "{ address = \"10.0.0.2:8082\", max-connections = 1 }";
+    let times = "queue = 20\nqueue-time = \"50s\"\nresponse-time = \"50s\"";
+    let full =
+        format!("[pools.full]\nbackends = [{backend}]\n{times}\nhealth = {{ check = \"none\" }}\n");
+    let routes = "idle-time = \"10s\"\nroutes = [{ path = \"/full\", pool = \"full\" }]";
+    let config = secure(routes, "", &[8081]) + &full;
+    let servers = [(8081, Manner::Serves), (8082, Manner::Silent)];
+    let mut rig = Rig::new(&config, &servers);
+    let mut client = Streams::new(&mut rig, 1 << 20);
+    client.get("/full");
+    for _ in 0..10 {
+        client.ask("POST", "/full", &[], content(100_000).into());
+    }
+    client.run(&mut rig, Duration::from_secs(1));
+    let upload = client.ask("POST", "/echo", &[], content(200_000).into());
+    client.run(&mut rig, Duration::from_secs(30));
+    let unsent = client.unsent(upload);
+    assert_eq!((client.fetches[upload].status, unsent), (0, 200_000));
+    assert_eq!(counters(&rig).client_timeouts, 0);
+    (0..upload).for_each(|full| client.give_up(full));
+    client.fetches.drain(..upload);
+    client.finish(&mut rig);
+    let fetch = &client.fetches[0];
+    assert_eq!((fetch.status, fetch.content.len()), (200, 200_000));
+}
+
+/// One that has a window is: nothing more of its request comes.
+#[test]
+fn an_upload_that_stops_is_late() {
+    let mut rig = rig_of("idle-time = \"10s\"", Manner::Serves);
+    let head = b"\x00\x00\x06\x01\x04\x00\x00\x00\x01\x83\x87\x84\x01\x01h";
+    rig.client_of(client_of(b"h2"), [PREFACE, head].concat());
+    rig.run_for(Duration::from_secs(9));
+    assert_eq!((active(&rig), counters(&rig).client_timeouts), (1, 0));
+    rig.run_for(Duration::from_secs(2));
+    assert_eq!((active(&rig), counters(&rig).client_timeouts), (0, 1));
+}
