@@ -30,7 +30,7 @@ Examples:
        --ns /dev/vdb --ns mem:1G,nqn=nqn.2024-01.org.example:b,ro --digest both \\
        --allow nqn.2014-08.org.nvmexpress:uuid:3f0c6fb0-8f2e-4a6a-9d2c-0c6a3d0f7b11
 
-  # on two cores: connections are spread over two stacks with a NIC each, and a host sees one controller
+  # on two cores, with a stack and a NIC each; a host sees one controller
   sudo longshore nvme target --tap ls0 --ip 10.9.0.2/24 --ns disk.img --cores 0,1
 
   # inside TLS 1.3, with a key made by `nvme gen-tls-key`
