@@ -1,9 +1,7 @@
 //! What machines do for each other.
 
 use l5p::nvme::target::{CloseReason, ConnectionId, Namespace, Operation};
-use wire::nvme::command::{
-    Admin, Blocks, ConnectData, ControllerStatus, Fabrics, Feature, Io, Property, Status,
-};
+use wire::nvme::command::{Admin, Blocks, Feature, Io, Status};
 use wire::nvme::log::LogPage;
 
 use super::admin::log;
@@ -30,11 +28,6 @@ fn read(start: u64, count: u32) -> Io {
     Io::Read { blocks, fua: false }
 }
 
-fn status(rig: &mut Rig, admin: ConnectionId) -> ControllerStatus {
-    rig.command(admin, Fabrics::PropertyGet(Property::CSTS).entry(2), &[]);
-    ControllerStatus(rig.reply(admin).0.result as u32)
-}
-
 #[test]
 fn a_reset_is_over_when_the_other_machine_has_closed_its_queues() {
     let (mut rig, admin, controller, io) = apart();
@@ -43,28 +36,23 @@ fn a_reset_is_over_when_the_other_machine_has_closed_its_queues() {
     rig.command(io, entry, &pattern(BLOCK, 3));
     rig.target.asleep[1] = true;
     rig.enable(admin, false);
-    assert!(status(&mut rig, admin).ready(), "it does not know yet");
+    assert!(rig.controller_status(admin).ready(), "it does not know yet");
     assert_eq!(rig.closed, []);
     rig.target.asleep[1] = false;
     rig.act();
     assert_eq!(rig.closed, [(io, CloseReason::ControllerReset)]);
-    assert!(status(&mut rig, admin).ready(), "its store works");
+    assert!(rig.controller_status(admin).ready(), "its store works");
     // On neither machine is there a queue before.
     rig.enable(admin, true);
     for machine in [0, 1] {
         rig.target.pin(machine);
-        let id = rig.open(0);
-        let data = ConnectData {
-            controller,
-            ..connect_data(subsystem())
-        };
-        let refused = rig.connect_as(id, data, 1, 32, 0);
+        let refused = rig.ask_for_io_queue(subsystem(), controller, 1);
         assert!(refused.status.is(Status::CONNECT_CONTROLLER_BUSY));
     }
     rig.enable(admin, false);
     let asked = rig.asked.remove(0);
     rig.store(asked);
-    assert!(!status(&mut rig, admin).ready());
+    assert!(!rig.controller_status(admin).ready());
     rig.enable(admin, true);
     rig.io_queue(controller, 1, 0);
 }
@@ -110,12 +98,7 @@ fn a_queue_that_is_closed_late_takes_nothing_from_the_next_one() {
     let next = rig.io_queue(controller, 1, 0);
     assert_eq!(next.machine(), 0);
     rig.target.handle_closed(io);
-    let id = rig.open(0);
-    let data = ConnectData {
-        controller,
-        ..connect_data(subsystem())
-    };
-    let twice = rig.connect_as(id, data, 1, 32, 0);
+    let twice = rig.ask_for_io_queue(subsystem(), controller, 1);
     assert!(twice.status.is(Status::SEQUENCE_ERROR), "it is there");
     assert!(rig.simple(next, Io::Flush.entry(1, 1)).is_success());
 }

@@ -246,14 +246,9 @@ fn a_shutdown_is_complete_when_everything_is_flushed() {
 
 #[test]
 fn a_shutdown_that_could_not_flush_is_never_told_complete() {
-    use wire::nvme::command::ControllerStatus;
     let mut rig = Rig::new();
     let (id, _) = rig.admin(subsystem(), 0);
     rig.at_once = false;
-    let status = |rig: &mut Rig| {
-        rig.command(id, Fabrics::PropertyGet(Property::CSTS).entry(1), &[]);
-        ControllerStatus(rig.reply(id).0.dword0())
-    };
     let set = |rig: &mut Rig, value: Configuration| {
         let set = Fabrics::PropertySet(Property::CC, value.0.into());
         assert_eq!(rig.simple(id, set.entry(1)), Status::SUCCESS);
@@ -264,7 +259,7 @@ fn a_shutdown_that_could_not_flush_is_never_told_complete() {
     rig.target
         .handle_stored(bad.owner, Err(Status::WRITE_FAULT));
     rig.store(good);
-    let failed = status(&mut rig);
+    let failed = rig.controller_status(id);
     assert_eq!(
         (failed.fatal(), failed.shutdown()),
         (true, ShutdownStatus::Occurring)
@@ -273,7 +268,7 @@ fn a_shutdown_that_could_not_flush_is_never_told_complete() {
     // It is as good as new after a reset.
     set(&mut rig, Configuration(0));
     set(&mut rig, Configuration::ENABLED);
-    let reset = status(&mut rig);
+    let reset = rig.controller_status(id);
     assert_eq!(
         (reset.fatal(), reset.shutdown()),
         (false, ShutdownStatus::None)
@@ -282,7 +277,10 @@ fn a_shutdown_that_could_not_flush_is_never_told_complete() {
     while let Some(request) = rig.asked.pop() {
         rig.store(request);
     }
-    assert_eq!(status(&mut rig).shutdown(), ShutdownStatus::Complete);
+    assert_eq!(
+        rig.controller_status(id).shutdown(),
+        ShutdownStatus::Complete
+    );
 }
 
 #[test]

@@ -2,17 +2,10 @@
 
 use l5p::nvme::target::{CloseReason, ConnectionId};
 use wire::nvme::Nqn;
-use wire::nvme::command::{
-    Admin, Blocks, ConnectData, ControllerStatus, EventMask, Fabrics, Feature, Io, Property, Status,
-};
+use wire::nvme::command::{Admin, Blocks, EventMask, Feature, Io, Status};
 
 use super::events::enable;
 use super::rig::*;
-
-fn status(rig: &mut Rig, admin: ConnectionId) -> ControllerStatus {
-    rig.command(admin, Fabrics::PropertyGet(Property::CSTS).entry(2), &[]);
-    ControllerStatus(rig.reply(admin).0.result as u32)
-}
 
 #[test]
 fn a_reset_deletes_the_io_queues_and_keeps_the_admin_queue() {
@@ -25,17 +18,12 @@ fn a_reset_deletes_the_io_queues_and_keeps_the_admin_queue() {
     let mut expected = [first, second].map(|id| (id, CloseReason::ControllerReset));
     expected.sort_by_key(|(id, _)| *id);
     assert_eq!(rig.closed, expected);
-    assert!(!status(&mut rig, admin).ready());
+    assert!(!rig.controller_status(admin).ready());
     // Nor can there be new ones before the host enables it again.
-    let id = rig.open(0);
-    let data = ConnectData {
-        controller,
-        ..connect_data(subsystem())
-    };
-    let refused = rig.connect_as(id, data, 1, 32, 0);
+    let refused = rig.ask_for_io_queue(subsystem(), controller, 1);
     assert!(refused.status.is(Status::SEQUENCE_ERROR));
     rig.enable(admin, true);
-    assert!(status(&mut rig, admin).ready());
+    assert!(rig.controller_status(admin).ready());
     let io = rig.io_queue(controller, 1, 0);
     let read = Io::Read {
         blocks: Blocks { start: 0, count: 1 },
@@ -84,19 +72,14 @@ fn with_a_write_at_the_store() -> (Rig, ConnectionId, u16, ConnectionId) {
 fn a_controller_is_ready_until_stores_have_done_what_a_reset_has_left_to_them() {
     let (mut rig, admin, controller, _) = with_a_write_at_the_store();
     rig.enable(admin, false);
-    assert!(status(&mut rig, admin).ready(), "not idle yet");
+    assert!(rig.controller_status(admin).ready(), "not idle yet");
     rig.enable(admin, true);
-    let data = ConnectData {
-        controller,
-        ..connect_data(subsystem())
-    };
-    let id = rig.open(0);
-    let refused = rig.connect_as(id, data, 1, 32, 0);
+    let refused = rig.ask_for_io_queue(subsystem(), controller, 1);
     assert!(refused.status.is(Status::CONNECT_CONTROLLER_BUSY));
     rig.enable(admin, false);
     let asked = rig.asked.remove(0);
     rig.store(asked);
-    assert!(!status(&mut rig, admin).ready());
+    assert!(!rig.controller_status(admin).ready());
     rig.enable(admin, true);
     rig.io_queue(controller, 1, 0);
 }
@@ -107,10 +90,10 @@ fn stores_for_a_queue_that_the_host_has_closed_are_waited_for_too() {
     let (mut rig, admin, _, io) = with_a_write_at_the_store();
     rig.target.handle_closed(io);
     rig.enable(admin, false);
-    assert!(status(&mut rig, admin).ready(), "not idle yet");
+    assert!(rig.controller_status(admin).ready(), "not idle yet");
     let asked = rig.asked.remove(0);
     rig.store(asked);
-    assert!(!status(&mut rig, admin).ready());
+    assert!(!rig.controller_status(admin).ready());
 }
 
 #[test]
@@ -119,13 +102,8 @@ fn a_reset_gives_a_discovery_controller_no_io_queues() {
     let (admin, controller) = rig.admin(Nqn::DISCOVERY, 0);
     rig.enable(admin, false);
     rig.enable(admin, true);
-    let id = rig.open(0);
-    let data = ConnectData {
-        controller,
-        ..connect_data(Nqn::DISCOVERY)
-    };
     assert!(
-        !rig.connect_as(id, data, 1, 32, 0)
+        !rig.ask_for_io_queue(Nqn::DISCOVERY, controller, 1)
             .status
             .is(Status::SUCCESS)
     );

@@ -8,8 +8,8 @@ use l5p::nvme::target::{
     Operation, Owner, Place, Portal, PskIdentity, Source, StoreId, StoreRequest, Subsystem, ranges,
 };
 use wire::nvme::command::{
-    Admin, CompletionEntry, Configuration, ConnectData, ConnectReply, DYNAMIC_CONTROLLER,
-    DataPointer, Fabrics, Feature, Io, Property, Status, SubmissionEntry,
+    Admin, CompletionEntry, Configuration, ConnectData, ConnectReply, ControllerStatus,
+    DYNAMIC_CONTROLLER, DataPointer, Fabrics, Feature, Io, Property, Status, SubmissionEntry,
 };
 use wire::nvme::identify::NamespaceIds;
 use wire::nvme::{CapsuleCmd, Digests, FatalError, H2CData, ICReq, Nqn, Pdu, R2T};
@@ -356,6 +356,22 @@ impl Rig {
         let reply = self.connect_as(id, data, queue, 128, 0);
         assert!(reply.status.is_success(), "{reply:?}");
         id
+    }
+
+    /// A new connection asks to be an I/O queue of 32 entries.
+    pub fn ask_for_io_queue(&mut self, nqn: Nqn, controller: u16, queue: u16) -> CompletionEntry {
+        let id = self.open(0);
+        let data = ConnectData {
+            controller,
+            ..connect_data(nqn)
+        };
+        self.connect_as(id, data, queue, 32, 0)
+    }
+
+    /// CSTS of a controller.
+    pub fn controller_status(&mut self, admin: ConnectionId) -> ControllerStatus {
+        self.command(admin, Fabrics::PropertyGet(Property::CSTS).entry(2), &[]);
+        ControllerStatus(self.reply(admin).0.result as u32)
     }
 
     /// An I/O queue of a controller of its own, and that one's admin queue.

@@ -105,7 +105,7 @@ impl Frontend {
     /// One that listens.
     ///
     /// # Errors
-    /// When an address can't be listened on, or it has TLS and there is none.
+    /// When an address can't be listened on, or its clients are to use TLS and there is no certificate.
     pub(super) fn open(
         config: config::Frontend,
         stack: &mut Stack,

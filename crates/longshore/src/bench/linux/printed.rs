@@ -71,10 +71,10 @@ fn page(asked: &Settings, report: &Report) -> Page {
 fn summary(asked: &Settings) -> String {
     format!(
         "A file of {}, {} connections, medians of {} rounds of {} s for each mode.",
-        bytes(asked.file_bytes),
-        asked.connections,
+        bytes(asked.requests.file_bytes),
+        asked.requests.connections,
         asked.rounds.count,
-        asked.seconds
+        asked.requests.seconds
     )
 }
 
@@ -243,7 +243,7 @@ fn memory(asked: &Settings, report: &Report) -> String {
     if let Some(each) = report.nic.memory_per_connection_bytes {
         text += &format!(
             "; each of {} connections whose records it makes adds at most {}",
-            asked.connections,
+            asked.requests.connections,
             bytes(each)
         );
     }

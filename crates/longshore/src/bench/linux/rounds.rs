@@ -23,11 +23,11 @@ const PORT: u16 = 8080;
 /// # Errors
 /// When a program is missing or fails, or without privileges.
 pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
-    allow_files(settings.connections)?;
+    allow_files(settings.requests.connections)?;
     let folder = Folder::create("linux")?;
-    let site = Site::create(&folder, settings.file_bytes)?;
+    let site = Site::create(&folder, settings.requests.file_bytes)?;
     let client = match settings.program {
-        Program::Nginx => Some(Wrk::prepare(&folder, &site, settings.connections)?),
+        Program::Nginx => Some(Wrk::prepare(&folder, &site, settings.requests)?),
         Program::None => None,
     };
     let network = Network::create(&folder)?;
@@ -44,7 +44,7 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
         };
         servers = start(rig, &mut notes)?;
     }
-    let took = Duration::from_secs(settings.seconds.into());
+    let took = Duration::from_secs(settings.requests.seconds.into());
     let bulks = bulk::ALL.map(|kind| Bulk::open(&network, kind, took));
     let readings = reading::ALL.map(|reader| Reading::open(&network, reader, took));
     let mut machines = Machines {
@@ -69,7 +69,7 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     Ok(Report {
         settings: settings.parameters(),
         ratios: reading::ratios(&reading, ratios(&cases)),
-        nic: NicFigures::of((&cases, &bulk), settings.connections, memory_idle),
+        nic: NicFigures::of((&cases, &bulk), settings.requests.connections, memory_idle),
         cases,
         bulk,
         reading,

@@ -57,7 +57,7 @@ impl<'a> Server<'a> {
             tls,
             at,
             site: rig.site,
-            connections: rig.settings.connections,
+            connections: rig.settings.requests.connections,
             environment,
         };
         let scheme = if mode.is_tls() { "https" } else { "http" };
@@ -98,14 +98,13 @@ impl Server<'_> {
     pub fn round(&mut self) -> anyhow::Result<Round<Counted>> {
         let before = self.nginx.processor_time()?;
         let counters_before = self.counters()?;
-        let Environment { wrk, settings, .. } = self.rig;
+        let wrk = self.rig.wrk;
         let Network { nic, client, .. } = self.rig.network;
         nic.forget_peak()?;
         let nic_before = nic.processor_time()?;
-        let load = wrk.run(client, &self.url, settings.seconds, self.compares)?;
+        let load = wrk.run(client, &self.url, self.compares)?;
         let nic_took = nic.processor_time()? - nic_before;
         let worker = self.nginx.processor_time()? - before;
-        load.check(settings.connections, settings.seconds)?;
         let measured = Measured {
             cycles: worker.as_secs_f64() * cycles_per_second(),
             verified: load.wrong == 0,

@@ -71,21 +71,16 @@ impl Mode {
 
 impl case::Mode for Mode {
     fn label(&self) -> String {
-        label(self)
+        let scheme = if self.https { "HTTPS" } else { "HTTP" };
+        let program = match self.program {
+            Program::Nginx => "nginx",
+            Program::Serve if !self.https => "longshore",
+            Program::Serve => "longshore, offloaded",
+            Program::ServeSoftware => "longshore, no offload",
+            Program::ServeOneThread => "longshore, offloaded, one thread",
+        };
+        format!("{scheme}, {program}")
     }
-}
-
-/// For tables and plots.
-pub fn label(mode: &Mode) -> String {
-    let scheme = if mode.https { "HTTPS" } else { "HTTP" };
-    let program = match mode.program {
-        Program::Nginx => "nginx",
-        Program::Serve if !mode.https => "longshore",
-        Program::Serve => "longshore, offloaded",
-        Program::ServeSoftware => "longshore, no offload",
-        Program::ServeOneThread => "longshore, offloaded, one thread",
-    };
-    format!("{scheme}, {program}")
 }
 
 /// What was counted in a round.

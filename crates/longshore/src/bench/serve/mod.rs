@@ -10,7 +10,7 @@ mod tests;
 
 use std::time::Duration;
 
-use super::case::{Round, Unit};
+use super::case::{Mode as _, Round, Unit};
 use super::experiment::{CaseOf, Experiment, ReportOf};
 use super::folder::Folder;
 use super::parameters::Parameters;
@@ -32,8 +32,6 @@ pub struct Servers {
     servers: Vec<Server>,
     hosts: Hosts,
     wrk: Wrk,
-    connections: u32,
-    seconds: u32,
     // Behind all that have files in it.
     _folder: Folder,
 }
@@ -51,11 +49,8 @@ impl Rig for Servers {
         let server = &self.servers[turn];
         let before = server.processor_time()?;
         let client = &self.hosts.client;
-        let load = self
-            .wrk
-            .run(client, server.url(), self.seconds, server.compares())?;
+        let load = self.wrk.run(client, server.url(), server.compares())?;
         let took = server.processor_time()?.since(before);
-        load.check(self.connections, self.seconds)?;
         Ok(vec![case::round(&load, took)])
     }
 
@@ -79,9 +74,7 @@ impl Experiment for Settings {
 
     fn parameters(&self) -> Parameters {
         Parameters::default()
-            .size("file_bytes", self.file_bytes)
-            .value("connections", self.connections)
-            .value("seconds", self.seconds)
+            .requests(&self.requests)
             .rounds(&self.rounds)
     }
 
@@ -89,28 +82,26 @@ impl Experiment for Settings {
         format!(
             "A file of {}, {} connections that stay open, {} s for each mode and round. The client is wrk on Linux's TCP. nginx, with one worker, is \
              reached over a pair of virtual Ethernet interfaces; longshore over a TAP. Processor time is user and system.",
-            bytes(self.file_bytes),
-            self.connections,
-            self.seconds
+            bytes(self.requests.file_bytes),
+            self.requests.connections,
+            self.requests.seconds
         )
     }
 
     fn rig(&self, _notes: &mut Vec<String>) -> anyhow::Result<Servers> {
-        allow_files(self.connections)?;
+        allow_files(self.requests.connections)?;
         let folder = Folder::create("serve")?;
-        let site = Site::create(&folder, self.file_bytes)?;
-        let wrk = Wrk::prepare(&folder, &site, self.connections)?;
+        let site = Site::create(&folder, self.requests.file_bytes)?;
+        let wrk = Wrk::prepare(&folder, &site, self.requests)?;
         let hosts = Hosts::create()?;
         let servers = (0..).zip(Mode::ALL).map(|(number, mode)| {
             let at = hosts::Place { number, mode };
-            Server::start(&hosts, (&folder, &site), at, self.connections)
+            Server::start(&hosts, (&folder, &site), at, self.requests.connections)
         });
         Ok(Servers {
             servers: servers.collect::<anyhow::Result<_>>()?,
             hosts,
             wrk,
-            connections: self.connections,
-            seconds: self.seconds,
             _folder: folder,
         })
     }
@@ -186,7 +177,7 @@ impl Experiment for Settings {
         let cases = &report.cases;
         let micros = |of: Duration| of.as_secs_f64() * 1e6;
         let rows = Rows::of(cases)
-            .column(Column::text("mode"), |case| case::label(&case.mode))
+            .column(Column::text("mode"), |case| case.mode.label())
             .column(
                 Column::rate("requests per\nCPU-second of\nthe host thread"),
                 |case| case.counted.requests_per_host_cpu_second,
@@ -215,7 +206,7 @@ impl Experiment for Settings {
             let requests = case.cost.count as f64;
             let each = |time| micros(time) / requests;
             Bar {
-                label: case::label(&case.mode),
+                label: case.mode.label(),
                 parts: vec![each(counted.host), each(counted.all - counted.host)],
             }
         });

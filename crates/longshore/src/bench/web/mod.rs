@@ -2,6 +2,7 @@
 
 pub mod namespace;
 pub mod nginx;
+pub mod requests;
 pub mod site;
 pub mod wrk;
 

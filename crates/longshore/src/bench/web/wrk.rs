@@ -10,6 +10,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 
 use super::namespace::Namespace;
+use super::requests::Requests;
 use super::site::Site;
 use crate::bench::daemon;
 use crate::bench::folder::Folder;
@@ -28,7 +29,7 @@ pub struct Wrk {
     count: PathBuf,
     /// Compares every response with the file.
     compare: PathBuf,
-    connections: u32,
+    requests: Requests,
     signals: Signals,
 }
 
@@ -63,7 +64,7 @@ impl Load {
     ///
     /// # Errors
     /// With what can be done about it.
-    pub fn check(&self, connections: u32, seconds: u32) -> anyhow::Result<()> {
+    fn check(&self, connections: u32, seconds: u32) -> anyhow::Result<()> {
         anyhow::ensure!(
             self.requests > 0,
             "nothing was answered in {seconds} s on {connections} connections ({} errors): give --seconds more, for each \
@@ -85,32 +86,31 @@ impl Wrk {
     ///
     /// # Errors
     /// When it is not installed.
-    pub fn prepare(folder: &Folder, site: &Site, connections: u32) -> anyhow::Result<Self> {
+    pub fn prepare(folder: &Folder, site: &Site, requests: Requests) -> anyhow::Result<Self> {
         let compare = COMPARE.replace("FILE", &site.file.display().to_string());
         Ok(Self {
             program: daemon::program("wrk", "wrk")?,
             count: folder.write("count.lua", DONE)?,
             compare: folder.write("compare.lua", compare + DONE)?,
-            connections,
+            requests,
             signals: Signals::block()?,
         })
     }
 
-    /// Asks for `url` for so many seconds.
+    /// Asks for `url` for as long as a round takes.
     ///
     /// # Errors
-    /// When wrk fails, or the user asks to end.
-    pub fn run(
-        &self,
-        client: &Namespace,
-        url: &str,
-        seconds: u32,
-        compares: bool,
-    ) -> anyhow::Result<Load> {
+    /// When wrk fails, not every request was answered, or the user asks to end.
+    pub fn run(&self, client: &Namespace, url: &str, compares: bool) -> anyhow::Result<Load> {
+        let Requests {
+            connections,
+            seconds,
+            ..
+        } = self.requests;
         let script = if compares { &self.compare } else { &self.count };
         let mut command = Command::new(&self.program);
         command.args(["--threads", "1", "--timeout", TIMEOUT]);
-        command.arg(format!("--connections={}", self.connections));
+        command.arg(format!("--connections={connections}"));
         command.arg(format!("--duration={seconds}s"));
         command.arg("--script").arg(script).arg(url);
         command.stdin(Stdio::null());
@@ -124,10 +124,12 @@ impl Wrk {
         let output = process.wait_with_output()?;
         watched?;
         let said = String::from_utf8_lossy(&output.stdout);
-        parse(&said).with_context(|| {
+        let load = parse(&said).with_context(|| {
             let error = String::from_utf8_lossy(&output.stderr);
             format!("wrk failed: {} {}", said.trim(), error.trim())
-        })
+        })?;
+        load.check(connections, seconds)?;
+        Ok(load)
     }
 
     /// Waits for its end.
@@ -156,7 +158,7 @@ impl Wrk {
 }
 
 /// Reads the line of our scripts.
-pub fn parse(said: &str) -> Option<Load> {
+fn parse(said: &str) -> Option<Load> {
     let line = said.lines().find_map(|line| line.strip_prefix(MARK))?;
     let numbers: Vec<u64> = line
         .split_whitespace()

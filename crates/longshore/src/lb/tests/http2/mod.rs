@@ -222,7 +222,7 @@ fn a_client_that_asks_for_nothing_is_sent_away_after_idle_time() {
     assert_eq!(counters(&rig).connections_open, 0);
 }
 
-/// One response of a backend's, taken whole, is what the reserves go by; a refusal is none.
+/// Memory is reserved for clients that have taken a whole response of a backend. A refusal is not such a response.
 #[test]
 fn without_memory_streams_are_refused_but_for_those_of_clients_that_have_taken_a_response() {
     let mut settings = WorldConfig::default();
