@@ -28,7 +28,8 @@ $(temporary_paths nginx)
 CONF
 make_world
 
-stopped() { # NAME SIGNAL WHOM AFTER OPTION…
+has_made() { [[ $(counter tx_tls_encrypted_bytes) -ge $1 ]]; }
+stopped() { # NAME SIGNAL WHOM AFTER OPTION…: once the NIC has made records, and AFTER seconds more.
     local name=$1 signal=$2 whom=$3 after=$4 download encrypted
     shift 4
     start_nic || { not_ok "$name" "the NIC does not start: $(last_words nic.log)"; return; }
@@ -39,6 +40,7 @@ stopped() { # NAME SIGNAL WHOM AFTER OPTION…
     sniff stop 000000000000000000000000000000
     start_there curl.log curl -sS --max-time 6 --limit-rate 12M --cacert "$scratch/ca.pem" -o "$scratch/got" "https://$linux4:8443/digits"
     download=$started
+    eventually has_made 100000
     sleep "$after"
     encrypted=$(counter tx_tls_encrypted_bytes)
     [[ $signal != KILL ]] || disown "$nic"
@@ -56,7 +58,7 @@ stopped() { # NAME SIGNAL WHOM AFTER OPTION…
     rm -f "$scratch/got" "$control"
 }
 has_ended() { ! kill -0 "$1"; }
-stopped 'SIGTERM in a download' TERM supervisor 0.30
-stopped 'SIGTERM in a download, without a copy' TERM supervisor 0.43 --zerocopy
-stopped 'SIGINT in a download' INT supervisor 0.37
-stopped 'the supervisor is killed in a download' KILL supervisor 0.35
+stopped 'SIGTERM in a download' TERM supervisor 0.08
+stopped 'SIGTERM in a download, without a copy' TERM supervisor 0.21 --zerocopy
+stopped 'SIGINT in a download' INT supervisor 0.15
+stopped 'the supervisor is killed in a download' KILL supervisor 0.13
