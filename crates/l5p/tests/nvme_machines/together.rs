@@ -1,6 +1,8 @@
 //! What machines do for each other.
 
-use l5p::nvme::target::{CloseReason, ConnectionId, Namespace, Operation};
+use l5p::nvme::target::{
+    CloseReason, ConfigError, ConnectionId, Namespace, Operation, StoreId, Target,
+};
 use wire::nvme::command::{Admin, Blocks, Feature, Io, Status};
 use wire::nvme::log::LogPage;
 
@@ -182,4 +184,53 @@ fn logs_have_what_happened_on_all_machines() {
     let (_, errors) = rig.ask(admin, log(LogPage::ERROR, 0, 128), 128);
     let queue = |at: usize| u16::from_le_bytes(errors[at..at + 2].try_into().unwrap());
     assert_eq!((queue(8), queue(64 + 8)), (2, 1), "the newest first");
+}
+
+#[test]
+fn a_machine_is_woken_once_for_all_its_queues_that_a_reset_deletes() {
+    let (mut rig, admin, controller, io) = apart();
+    rig.target.pin(1);
+    let more = [2, 3].map(|queue| rig.io_queue(controller, queue, 0));
+    let before = rig.target.wakes;
+    rig.enable(admin, false);
+    assert_eq!(rig.target.wakes - before, 1);
+    let closed = rig.closed.iter().map(|(id, _)| *id);
+    assert_eq!(closed.collect::<Vec<_>>(), [io, more[0], more[1]]);
+}
+
+/// Whichever machine finds out about the size: what the others have changed stays.
+#[test]
+fn a_store_that_grows_changes_nothing_but_the_size() {
+    let (mut rig, _, _, io) = apart();
+    let read_only = Namespace {
+        read_only: true,
+        ..namespace(1, 0)
+    };
+    // The first machine has not looked at its mail yet.
+    rig.target.machines[1].set_namespace(0, read_only).unwrap();
+    rig.target.machines[0].resize(StoreId(0), BLOCKS + 1);
+    rig.stores[0].resize((BLOCKS as usize + 1) * BLOCK, 7);
+    let (status, data) = rig.read(io, 1, read(BLOCKS, 1), BLOCK);
+    assert_eq!((status, data), (Status::SUCCESS, vec![7; BLOCK]));
+    let entry = write(0, 1).entry(5, 1).with_data(in_capsule(512));
+    rig.command(io, entry, &pattern(BLOCK, 3));
+    assert!(rig.reply(io).0.status.is(Status::WRITE_PROTECTED));
+}
+
+#[test]
+fn connections_that_are_no_queue_yet_are_divided_among_machines() {
+    let now = std::time::Instant::now();
+    let of = |pending, machines| {
+        let mut config = config();
+        config.limits.pending = pending;
+        Target::several(now, config, machines)
+    };
+    for (pending, machines) in [(32, 3), (5, 4), (7, 7), (9, 1)] {
+        let all = of(pending, machines).unwrap();
+        let parts: Vec<_> = all.iter().map(|it| it.config().limits.pending).collect();
+        assert_eq!(parts.iter().sum::<usize>(), pending);
+        assert!(parts.iter().all(|part| *part >= 1), "{parts:?}");
+    }
+    let refused = of(3, 4).err();
+    assert_eq!(refused, Some(ConfigError::Limit("pending")));
 }

@@ -1,8 +1,8 @@
 //! Controller Reset: CC.EN from 1 to 0.
 
-use l5p::nvme::target::{CloseReason, ConnectionId};
+use l5p::nvme::target::{CloseReason, Config, ConnectionId};
 use wire::nvme::Nqn;
-use wire::nvme::command::{Admin, Blocks, EventMask, Feature, Io, Status};
+use wire::nvme::command::{Admin, Blocks, ConnectData, EventMask, Feature, Io, Status};
 
 use super::events::enable;
 use super::rig::*;
@@ -57,7 +57,11 @@ fn a_reset_forgets_features_and_requests_for_events() {
 
 /// A controller's admin queue, its number and an I/O queue, of which the store has not done a write yet.
 fn with_a_write_at_the_store() -> (Rig, ConnectionId, u16, ConnectionId) {
-    let mut rig = Rig::new();
+    with_a_write_at_the_store_of(config())
+}
+
+fn with_a_write_at_the_store_of(config: Config) -> (Rig, ConnectionId, u16, ConnectionId) {
+    let mut rig = Rig::with(config);
     let (admin, controller) = rig.admin(subsystem(), 0);
     let io = rig.io_queue(controller, 1, 0);
     rig.at_once = false;
@@ -94,6 +98,35 @@ fn stores_for_a_queue_that_the_host_has_closed_are_waited_for_too() {
     let asked = rig.asked.remove(0);
     rig.store(asked);
     assert!(!rig.controller_status(admin).ready());
+}
+
+/// Their commands have places and memory until then.
+#[test]
+fn queues_that_stores_still_work_for_count_as_queues() {
+    let mut limited = config();
+    limited.limits.connections = 3;
+    let (mut rig, admin, _, io) = with_a_write_at_the_store_of(limited);
+    rig.target.handle_closed(io);
+    rig.target.handle_closed(admin);
+    rig.act();
+    let connect = |rig: &mut Rig, host: u8| {
+        let data = ConnectData {
+            host_id: [host; 16],
+            ..connect_data(subsystem())
+        };
+        let id = rig.open(0);
+        rig.connect_as(id, data, 0, 32, 0).status
+    };
+    assert_eq!(
+        [6, 7].map(|host| connect(&mut rig, host)),
+        [Status::SUCCESS; 2]
+    );
+    assert!(connect(&mut rig, 8).is(Status::CONNECT_CONTROLLER_BUSY));
+    let asked = rig.asked.remove(0);
+    rig.store(asked);
+    rig.act();
+    assert_eq!(connect(&mut rig, 8), Status::SUCCESS);
+    assert!(connect(&mut rig, 9).is(Status::CONNECT_CONTROLLER_BUSY));
 }
 
 #[test]

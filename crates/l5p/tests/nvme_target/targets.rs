@@ -19,6 +19,9 @@ pub struct Targets {
     pub asleep: Vec<bool>,
     /// Those that were called, or are to be woken: others have nothing to do.
     awake: Vec<bool>,
+    /// How often one was to be woken.
+    #[allow(dead_code)]
+    pub wakes: usize,
 }
 
 impl Targets {
@@ -29,6 +32,7 @@ impl Targets {
             pinned: None,
             asleep: vec![false; count],
             awake: vec![false; count],
+            wakes: 0,
         }
     }
 
@@ -97,6 +101,7 @@ impl Targets {
                 Some(Action::Wake { machine: other }) => {
                     assert_ne!(other, machine);
                     self.awake[other] = true;
+                    self.wakes += 1;
                     return self.poll_action();
                 }
                 Some(action) => return Some(action),

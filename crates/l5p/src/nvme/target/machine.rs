@@ -56,10 +56,11 @@ impl Target {
     }
 
     /// The same by `count` machines, each for a thread of its own: at least one, at most 1,024. A connection is on one of them, whichever that
-    /// is, and a controller has queues on any. The limits are those of all together.
+    /// is, and a controller has queues on any. The limits are those of all together: of [`pending`](super::Limits::pending) connections each machine
+    /// has its part, at least one.
     ///
     /// # Errors
-    /// When the configuration contradicts itself.
+    /// When the configuration contradicts itself, or leaves a machine without any pending connection.
     pub fn several(
         now: Instant,
         mut config: Config,
@@ -69,11 +70,15 @@ impl Target {
         let count = count.clamp(1, 1024);
         let subsystems = config.subsystems.len();
         let shared = Arc::new(Shared::new(now, config.limits, subsystems, count));
-        config.limits.pending = config.limits.pending.div_ceil(count);
-        let machines = 0..count as u16;
-        Ok(machines
-            .map(|machine| Target::of(now, config.clone(), machine, &shared))
-            .collect())
+        let pending = config.limits.pending;
+        if pending < count {
+            return Err(ConfigError::Limit("pending"));
+        }
+        let machines = (0..count).map(|machine| {
+            config.limits.pending = (pending + machine) / count;
+            Target::of(now, config.clone(), machine as u16, &shared)
+        });
+        Ok(machines.collect())
     }
 
     fn of(now: Instant, config: Config, machine: u16, shared: &Arc<Shared>) -> Target {

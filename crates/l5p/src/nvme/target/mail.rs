@@ -1,5 +1,7 @@
 //! What one machine has others do, and what it does for them: with namespaces that change, and with queues whose controller is on another.
 
+use std::collections::BTreeSet;
+
 use super::action::{Action, CloseReason};
 use super::config::{ConfigError, Hosts, Namespace, StoreId};
 use super::controller::{Controller, Subject};
@@ -21,20 +23,7 @@ impl Target {
 
     /// All namespaces on this store have so many blocks from now on; hosts that want to hear of it do.
     pub fn resize(&mut self, store: StoreId, blocks: u64) {
-        for subsystem in 0..self.subsystems.len() {
-            let namespaces = self.subsystems[subsystem].namespaces().iter();
-            let on_it = namespaces.filter(|namespace| namespace.store == store);
-            for namespace in on_it.copied().collect::<Vec<_>>() {
-                // A size that no namespace can have changes nothing.
-                let _ = self.set_namespace(
-                    subsystem,
-                    Namespace {
-                        blocks,
-                        ..namespace
-                    },
-                );
-            }
-        }
+        self.order_all(&Order::Resize(store, blocks));
     }
 
     /// Takes a namespace out of the subsystem of this index. Commands that a store works on still finish.
@@ -57,11 +46,16 @@ impl Target {
 
     /// Takes all I/O queues away from a controller of this machine.
     pub(super) fn delete_queues(&mut self, controller: u16, why: CloseReason) {
+        let mut others = BTreeSet::new();
         for queue in self.shared.delete_queues(self.machine, controller, why) {
             match queue.machine == self.machine {
                 true => self.close(queue, why),
-                false => self.wake(queue.machine),
+                false => _ = others.insert(queue.machine),
             }
+        }
+        // Once each, however many queues it has.
+        for machine in others {
+            self.wake(machine);
         }
     }
 
@@ -86,12 +80,7 @@ impl Target {
         for order in self.shared.take_orders(self.machine) {
             match order {
                 Order::Close(connection, why) => self.close(connection, why),
-                Order::PutNamespace(subsystem, new) => {
-                    if let Some(live) = self.subsystems.get_mut(subsystem) {
-                        live.put(new);
-                        self.namespace_changed(subsystem, new.nsid);
-                    }
-                }
+                Order::PutNamespace(subsystem, new) => self.put_namespace(subsystem, new),
                 Order::RemoveNamespace(subsystem, nsid) => {
                     let live = self.subsystems.get_mut(subsystem);
                     if live.is_some_and(|live| live.remove(nsid)) {
@@ -99,6 +88,30 @@ impl Target {
                     }
                 }
                 Order::SetHosts(subsystem, hosts) => self.hosts_changed(subsystem, hosts),
+                Order::Resize(store, blocks) => self.store_resized(store, blocks),
+            }
+        }
+    }
+
+    fn put_namespace(&mut self, subsystem: usize, new: Namespace) {
+        if let Some(live) = self.subsystems.get_mut(subsystem) {
+            live.put(new);
+            self.namespace_changed(subsystem, new.nsid);
+        }
+    }
+
+    fn store_resized(&mut self, store: StoreId, blocks: u64) {
+        for subsystem in 0..self.subsystems.len() {
+            let namespaces = self.subsystems[subsystem].namespaces().iter();
+            let on_it = namespaces.filter(|namespace| namespace.store == store);
+            let resized = on_it.map(|namespace| Namespace {
+                blocks,
+                ..*namespace
+            });
+            // A size that no namespace can have changes nothing.
+            let possible: Vec<_> = resized.filter(|it| it.check().is_ok()).collect();
+            for namespace in possible {
+                self.put_namespace(subsystem, namespace);
             }
         }
     }

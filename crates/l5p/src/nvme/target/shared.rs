@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::action::CloseReason;
-use super::config::{Hosts, Limits, Namespace};
+use super::config::{Hosts, Limits, Namespace, StoreId};
 use super::connection::QueueOwner;
 use super::control::{Control, Heard};
 use super::ids::ConnectionId;
@@ -47,7 +47,7 @@ pub(super) struct State {
     /// By CNTLID.
     controllers: BTreeMap<u16, Entry>,
     last_controller_id: u16,
-    /// Queues of all hosts.
+    /// Queues of all hosts, with those that are closed while stores work for them.
     queues: usize,
     /// Queues that are to be closed, or are, while stores may work for them.
     leaving: Vec<Leaving>,
@@ -85,6 +85,8 @@ pub(super) enum Order {
     PutNamespace(usize, Namespace),
     RemoveNamespace(usize, u32),
     SetHosts(usize, Hosts),
+    /// All namespaces on this store have so many blocks from now on.
+    Resize(StoreId, u64),
 }
 
 /// Why there is no new I/O queue.
@@ -263,7 +265,6 @@ impl State {
 
     /// An I/O queue is closed. `at_store`: stores still work for it.
     pub(super) fn close_queue(&mut self, control: &Control, queue: &QueueRef, at_store: bool) {
-        self.queues -= 1;
         let connection = queue.connection;
         if let Some(entry) = self.controllers.get_mut(&control.id) {
             let is_it = |it: &&mut Option<QueueRef>| {
@@ -274,19 +275,21 @@ impl State {
                 entry.admin.heard.raise(&queue.heard);
             }
         }
-        self.left(connection);
-        if at_store {
-            self.leaving.push(Leaving {
+        self.leaving.retain(|queue| queue.connection != connection);
+        match at_store {
+            true => self.leaving.push(Leaving {
                 connection,
                 owner: control.owner,
                 controller: control.id,
-            });
+            }),
+            false => self.queues -= 1,
         }
     }
 
-    /// No store works for a queue that is closed.
+    /// No store works for a queue that is closed: others may have its room.
     pub(super) fn left(&mut self, connection: ConnectionId) {
         self.leaving.retain(|queue| queue.connection != connection);
+        self.queues -= 1;
     }
 
     /// Whether stores may still work on commands of queues that a reset has deleted, or that the host has closed before. The controller is not

@@ -60,7 +60,7 @@ pub fn run(options: &Target) -> Result<()> {
     let subsystems = namespaces::open(options, &mut stores)?;
     let names: Vec<_> = subsystems.iter().map(|subsystem| subsystem.nqn).collect();
     let tls = keys.map(|keys| server_config(keys, options, names, all[0].key_log.clone()));
-    let config = config(options, subsystems);
+    let config = config(options, subsystems, all.len());
     let announcement = announcement(options, &config, &stores) + &all[0].neighbours();
     let glue_options = GlueOptions {
         offload: nvme_offload(options.wire.offload.into()),
@@ -170,7 +170,7 @@ fn server_config(
     Ok(keys.into_server_config(derivation, is_here, key_log)?)
 }
 
-fn config(options: &Target, subsystems: Vec<Subsystem>) -> Config {
+fn config(options: &Target, subsystems: Vec<Subsystem>, cores: usize) -> Config {
     let addresses = options.wire.addresses.iter();
     Config {
         subsystems,
@@ -191,6 +191,8 @@ fn config(options: &Target, subsystems: Vec<Subsystem>) -> Config {
             },
             controllers: usize::from(options.max_controllers),
             r2t: Duration::from_secs(options.r2t_time.into()),
+            // One on each core at least.
+            pending: Limits::default().pending.max(cores),
             ..Limits::default()
         },
         firmware: env!("CARGO_PKG_VERSION").to_owned(),
