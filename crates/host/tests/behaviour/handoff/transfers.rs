@@ -17,6 +17,7 @@ fn the_nic_runs_a_connection_and_the_host_sees_no_segment_of_it() {
             pair.counter(SERVER, "TcpInSegs"),
             pair.counter(SERVER, "TcpOutSegs"),
         ];
+        let large = pair.nic_counter(SERVER, "tx_tso_packets");
         let data = pattern(3_000_000);
         assert!(pair.transfer(SERVER, server, client, &data) == data);
         assert!(pair.transfer(CLIENT, client, server, &data) == data);
@@ -26,6 +27,9 @@ fn the_nic_runs_a_connection_and_the_host_sees_no_segment_of_it() {
         ];
         assert_eq!(after, segments);
         assert!(pair.nic_counter(SERVER, "toe_tx_packets") > 2000);
+        // It cuts them of segments of many times their size.
+        let large = pair.nic_counter(SERVER, "tx_tso_packets") - large;
+        assert!((10..1000).contains(&large), "{large}");
         assert!(pair.counter(SERVER, "HandoffDelivered") > 40);
         assert_eq!(pair.counter(SERVER, "HandoffStale"), 0);
         restore(&mut pair, SERVER, server);

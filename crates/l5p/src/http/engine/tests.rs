@@ -127,3 +127,20 @@ fn what_follows_a_response_is_not_its_own() {
     assert!(made == expected);
     assert_eq!(last.unwrap().at, len);
 }
+
+/// What one packet ends with and the next one begins with at the same place says nothing: both notes are left out.
+#[test]
+fn packets_of_one_run_say_where_it_begins_and_ends_once() {
+    let [begin, end, whole] = [code::BEGIN, code::END, code::WHOLE].map(|code| Note {
+        at: 7,
+        code,
+        value: 0,
+    });
+    for last in [end, whole] {
+        assert!(Engine::may_join(&last, &begin));
+        let later = Note { at: 8, ..begin };
+        assert!(!Engine::may_join(&last, &later));
+    }
+    assert!(!Engine::may_join(&begin, &begin));
+    assert!(!Engine::may_join(&end, &end));
+}

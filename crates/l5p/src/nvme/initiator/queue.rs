@@ -324,12 +324,6 @@ impl Queue {
         }
     }
 
-    /// Whether [`Queue::close`] was called, or the connection failed.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.state == State::Closed
-    }
-
     /// The configuration.
     #[must_use]
     pub fn config(&self) -> &QueueConfig {

@@ -155,8 +155,9 @@ impl Conduit {
     /// What the session has read is used, but for `left` bytes; it keeps so many to send them again.
     pub fn use_request(&self, left: usize, kept: usize) {
         let mut between = self.between();
-        let kept = if between.is_over() { 0 } else { kept };
-        between.keep(&self.held, kept);
+        if !between.is_over() {
+            between.keep(&self.held, kept);
+        }
         let used = between.read - left as u64;
         if used > between.used {
             between.used = used;
@@ -193,6 +194,7 @@ impl Conduit {
     pub fn shut(&self) {
         let mut between = self.between();
         between.is_shut = true;
+        between.keep(&self.held, 0);
         between.tell();
     }
 
@@ -200,6 +202,7 @@ impl Conduit {
     pub fn abort(&self) {
         let mut between = self.between();
         between.is_aborted = true;
+        between.keep(&self.held, 0);
         between.tell();
     }
 
@@ -222,6 +225,11 @@ impl Conduit {
     /// How long the client had no window for more of any request of its connection, all in all.
     pub fn closed_for(&self, now: Instant) -> Duration {
         self.held.closed_for(now)
+    }
+
+    /// Whether the session reads and writes no more.
+    pub(super) fn is_over(&self) -> bool {
+        self.between().is_over()
     }
 
     /// The session, to be told of what changed.
@@ -251,10 +259,12 @@ impl Conduit {
         self.between().is_finished = true;
     }
 
-    /// The client has gone, and with it what waits for it here.
+    /// The client has gone, and with it what waits here.
     pub(super) fn leave(&self) {
         let mut between = self.between();
         between.is_gone = true;
+        between.keep(&self.held, 0);
+        between.request = Vec::new();
         self.held.release(between.response.len());
         between.response = VecDeque::new();
     }

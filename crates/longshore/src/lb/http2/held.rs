@@ -12,8 +12,8 @@ const REPLAYED: usize = 512 * 1024;
 const REQUESTS: usize = 1 << 20;
 /// Bytes of requests that a client may send before the backends take them: of one stream, and of all.
 pub(super) const WINDOWS: [u32; 2] = [64 * 1024, 512 * 1024];
-/// Bytes of a window that are none to a client that waits until there is room for a whole frame.
-const FRAME: usize = 16 * 1024;
+/// Bytes of a window that are none to a client that waits until there is room for a whole frame, of which `h2` may not yet have told it a third.
+const CLOSED: usize = 24 * 1024;
 
 /// What is counted of all streams of a connection.
 #[derive(Debug, Default)]
@@ -102,7 +102,7 @@ impl Held {
     /// Notes whether the client has a window for more content, of any stream.
     pub(super) fn look_at_window(&self, now: Instant) {
         let used = self.0.uploads.load(Ordering::Relaxed);
-        let is_closed = used + FRAME > WINDOWS[1] as usize;
+        let is_closed = used + CLOSED > WINDOWS[1] as usize;
         let mut closed = self.0.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_closed && let Some(since) = closed.since.take() {
             closed.before += now.duration_since(since);

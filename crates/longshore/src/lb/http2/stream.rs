@@ -203,9 +203,13 @@ impl Stream {
                 None => self.respond.send_reset(reason),
             }
         }
-        self.body = None;
-        self.uploaded.release(u64::MAX);
+        self.drop_request();
         self.conduit.leave();
+        // What is framed may be in a frame that `h2` keeps.
+        self.inbox = Vec::new();
+        self.outbox.truncate(self.framed);
+        self.outbox.shrink_to_fit();
+        self.count(0);
         Step::Gone
     }
 

@@ -15,6 +15,10 @@ const PIECE: usize = 16 * 1024;
 impl Stream {
     /// Gives the session what has come of the request's content, which windows bound; whether there was something.
     pub(super) fn pull_request(&mut self, context: &mut Context<'_>) -> bool {
+        if self.conduit.is_over() {
+            self.drop_request();
+            return false;
+        }
         let mut has_more = false;
         self.uploaded.release(self.conduit.used());
         // A small frame is no chunk of its own, and takes no memory of its own.
@@ -47,6 +51,12 @@ impl Stream {
         }
         self.put(&piece);
         has_more
+    }
+
+    /// What comes of the request is of no use any more: its window is for others.
+    pub(super) fn drop_request(&mut self) {
+        self.body = None;
+        self.uploaded.release(u64::MAX);
     }
 
     fn put(&mut self, bytes: &[u8]) {

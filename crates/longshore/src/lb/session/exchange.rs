@@ -1,6 +1,6 @@
 //! A request and its response under way.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::http::Status;
 use crate::lb::http::{Body, Framing, PieceKind, Upgrading};
@@ -15,8 +15,10 @@ pub(super) const REPLAY_BYTES: usize = 64 * 1024;
 /// Of that, memory that is kept from one request to the next.
 const KEPT_BYTES: usize = 4096;
 
-/// How often a client is looked at that has no window for more of its request.
+/// How often a client is looked at that had no window for more of its request.
 const CLOSED: Duration = Duration::from_secs(1);
+/// How many times `idle-time` such a client has at most, however long others of its connection have all of the window.
+const PATIENCE: u32 = 10;
 
 /// A request, from its head to the end of its response.
 #[derive(Debug)]
@@ -54,8 +56,8 @@ pub(super) struct Exchange {
     pub is_sent: bool,
     /// The server takes no more of it.
     pub is_cut: bool,
-    /// How long the client had had no window for content by the time from which it has `idle-time` to send more.
-    pub closed_before: Duration,
+    /// From when on the client has `idle-time` to send more of it, and how long it had had no window for content by then.
+    pub progressed: Option<(Instant, Duration)>,
     /// The server was asked to close the connection after the response.
     pub asks_to_close: bool,
 
@@ -94,7 +96,7 @@ impl Default for Exchange {
             pending: 0,
             is_sent: false,
             is_cut: false,
-            closed_before: Duration::ZERO,
+            progressed: None,
             asks_to_close: false,
             has_response: false,
             told_to_continue: false,
@@ -229,7 +231,7 @@ impl Session {
             sh.counters.bytes_in += sent as u64;
             sh.pools[key.pool].servers[key.server].counters.bytes_out += sent as u64;
             if sent > 0 {
-                exchange.closed_before = self.client.closed_for(sh.now);
+                exchange.progressed = Some((sh.now, self.client.closed_for(sh.now)));
                 self.deadline = sh.now + sh.frontend.idle_time;
             }
             if !is_whole {
@@ -312,15 +314,18 @@ impl Session {
         self.refuse(Status::REQUEST_TIMEOUT, false, sh)
     }
 
-    /// How much longer a client may take for more of its request, since other requests of its connection had all of the window.
-    fn time_without_window(&mut self, sh: &Shared<'_>) -> Option<Duration> {
-        let exchange = &mut self.exchange;
+    /// After how long to look again at a client that has sent no more of its request for `idle-time`, but had no window for it in some of that time,
+    /// since other requests of its connection had all of it.
+    fn time_without_window(&self, sh: &Shared<'_>) -> Option<Duration> {
+        let exchange = &self.exchange;
         if exchange.is_sent || exchange.is_cut || exchange.has_pending() {
             return None;
         }
-        let closed = self.client.closed_for(sh.now);
-        let before = std::mem::replace(&mut exchange.closed_before, closed);
-        (closed > before).then(|| (closed - before).max(CLOSED))
+        let (since, before) = exchange.progressed?;
+        let (waited, idle_time) = (sh.now.duration_since(since), sh.frontend.idle_time);
+        let closed = self.client.closed_for(sh.now) - before;
+        let left = (idle_time + closed).saturating_sub(waited);
+        (!left.is_zero() && waited < idle_time * PATIENCE).then(|| left.max(CLOSED))
     }
 
     /// The response is with the client: what becomes of both connections.

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use nic::ring::toe::{RefuseReason, RestoreReason, ToeCommand, ToeEvent};
 use nic::ring::{ErrorCode, RecvDescriptor, SendDescriptor, SendFlags, Slice};
 use nic::{Nic, NicConfig, ToeConfig};
+use testkit::fixtures::PEER;
+use testkit::frames;
 
 use super::bare::{Bare, OURS, THEIRS, receive, run, toe};
 
@@ -332,4 +334,54 @@ fn a_turn_without_any_work_has_one_piece_of_it() {
         run(&mut nic, now);
     }
     assert_eq!(host.events(), [ToeEvent::Ready { toe: toe(1) }]);
+}
+
+/// A command is carried out when all has gone that was on the send ring before it, and no sooner.
+#[test]
+fn a_command_waits_for_what_was_on_the_send_ring_before_it() {
+    let (mut nic, now) = device(ToeConfig::default());
+    let mut host = Bare::attach(&mut nic, 1, |_| {});
+    let refused = |host: &mut Bare, nic: &Nic| {
+        let empty = Slice {
+            len: 0,
+            ..host.slice(0)
+        };
+        host.command(
+            0,
+            ToeCommand::Send {
+                toe: toe(0),
+                seq: OURS,
+                context: None,
+                flags: SendFlags::NONE,
+                payload: &[empty],
+            },
+        );
+        nic.counters().toe_bad_commands
+    };
+    // The ring of commands has been looked at.
+    assert_eq!(refused(&mut host, &nic), 0);
+    run(&mut nic, now);
+    // Two segments, each of ten frames.
+    let flow = host.flow(0);
+    let tcp = frames::ack(&flow, OURS);
+    let header = frames::headers(host.config.mac, PEER, &flow, &tcp);
+    let payload = [host.slice(1000)];
+    for _ in 0..2 {
+        host.0.post(&SendDescriptor::Send {
+            header: &header,
+            mss: 100,
+            context: None,
+            flags: SendFlags::CHECKSUM,
+            payload: &payload,
+        });
+    }
+    host.publish();
+    assert_eq!(refused(&mut host, &nic), 1);
+    let mut out = vec![0; 2048];
+    for frame in 0..20 {
+        assert_eq!(nic.counters().toe_bad_commands, 1, "after {frame} frames");
+        assert!(nic.poll_transmit(now, &mut out).is_some());
+    }
+    assert!(nic.poll_transmit(now, &mut out).is_none());
+    assert_eq!(nic.counters().toe_bad_commands, 2);
 }

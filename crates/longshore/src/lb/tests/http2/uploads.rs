@@ -78,21 +78,28 @@ fn many_uploads_at_a_time_are_answered() {
     }
 }
 
+/// A second pool at `/other` with one connection to a backend of this manner, and this `idle-time`.
+fn beside(other: Manner, idle_time: &str) -> Rig {
+    let backend = "{ address = \"10.0.0.2:8082\", max-connections = 1 }";
+    let times = "queue = 20\nqueue-time = \"50s\"\nresponse-time = \"50s\"";
+    let pool = format!(
+        "[pools.other]\nbackends = [{backend}]\n{times}\nhealth = {{ check = \"none\" }}\n"
+    );
+    let routes = format!(
+        "idle-time = \"{idle_time}\"\nroutes = [{{ path = \"/other\", pool = \"other\" }}]"
+    );
+    let config = secure(&routes, "", &[8081]) + &pool;
+    Rig::new(&config, &[(8081, Manner::Serves), (8082, other)])
+}
+
 /// Others of its connection have all of the window, and wait for their backend: that is not this one's fault.
 #[test]
 fn an_upload_that_has_no_window_for_others_is_not_late() {
-    let backend = "{ address = \"10.0.0.2:8082\", max-connections = 1 }";
-    let times = "queue = 20\nqueue-time = \"50s\"\nresponse-time = \"50s\"";
-    let full =
-        format!("[pools.full]\nbackends = [{backend}]\n{times}\nhealth = {{ check = \"none\" }}\n");
-    let routes = "idle-time = \"10s\"\nroutes = [{ path = \"/full\", pool = \"full\" }]";
-    let config = secure(routes, "", &[8081]) + &full;
-    let servers = [(8081, Manner::Serves), (8082, Manner::Silent)];
-    let mut rig = Rig::new(&config, &servers);
+    let mut rig = beside(Manner::Silent, "10s");
     let mut client = Streams::new(&mut rig, 1 << 20);
-    client.get("/full");
+    client.get("/other");
     for _ in 0..10 {
-        client.ask("POST", "/full", &[], content(100_000).into());
+        client.ask("POST", "/other", &[], content(100_000).into());
     }
     client.run(&mut rig, Duration::from_secs(1));
     let upload = client.ask("POST", "/echo", &[], content(200_000).into());
@@ -100,7 +107,7 @@ fn an_upload_that_has_no_window_for_others_is_not_late() {
     let unsent = client.unsent(upload);
     assert_eq!((client.fetches[upload].status, unsent), (0, 200_000));
     assert_eq!(counters(&rig).client_timeouts, 0);
-    (0..upload).for_each(|full| client.give_up(full));
+    (0..upload).for_each(|other| client.give_up(other));
     client.fetches.drain(..upload);
     client.finish(&mut rig);
     let fetch = &client.fetches[0];
@@ -117,4 +124,90 @@ fn an_upload_that_stops_is_late() {
     assert_eq!((active(&rig), counters(&rig).client_timeouts), (1, 0));
     rig.run_for(Duration::from_secs(2));
     assert_eq!((active(&rig), counters(&rig).client_timeouts), (0, 1));
+}
+
+/// It waits ten times as long as one that has a window, and no longer.
+#[test]
+fn an_upload_that_has_no_window_for_long_is_given_up() {
+    let mut rig = beside(Manner::Silent, "2s");
+    let mut client = Streams::new(&mut rig, 1 << 20);
+    client.get("/other");
+    for _ in 0..10 {
+        client.ask("POST", "/other", &[], content(100_000).into());
+    }
+    client.run(&mut rig, Duration::from_secs(1));
+    let upload = client.ask("POST", "/echo", &[], content(200_000).into());
+    client.run(&mut rig, Duration::from_secs(18));
+    assert_eq!(counters(&rig).client_timeouts, 0);
+    client.run(&mut rig, Duration::from_secs(4));
+    assert_eq!(counters(&rig).client_timeouts, 1);
+    assert_eq!(client.fetches[upload].status, 408);
+}
+
+/// What comes behind a response that is whole, and that its client does not take, leaves the window to others.
+#[test]
+fn content_behind_a_response_takes_no_window_of_others() {
+    let mut rig = beside(Manner::Dies, "60s");
+    let mut client = Streams::new(&mut rig, 0);
+    for _ in 0..10 {
+        client.ask("POST", "/other", &[], content(300_000).into());
+    }
+    client.run(&mut rig, Duration::from_secs(2));
+    assert_eq!(counters(&rig).responses_5xx, 10);
+    let upload = client.ask("POST", "/echo", &[], content(200_000).into());
+    client.run(&mut rig, Duration::from_secs(2));
+    assert_eq!(client.unsent(upload), 0);
+}
+
+/// A client that closes the window with others for a moment of each second has no more time for one that it does not go on with.
+#[test]
+fn moments_without_a_window_count_as_they_are() {
+    let mut rig = beside(Manner::Silent, "10s");
+    let frame = |kind: u8, flags: u8, stream: u32, bytes: &[u8]| {
+        let mut frame = (bytes.len() as u32).to_be_bytes()[1..].to_vec();
+        frame.extend([kind, flags]);
+        frame.extend(stream.to_be_bytes());
+        [&frame[..], bytes].concat()
+    };
+    let head = |path: &[u8]| {
+        let path = [&[4, path.len() as u8], path].concat();
+        [&b"\x83\x87"[..], &path, b"\x01\x01h"].concat()
+    };
+    let stopped = frame(1, 4, 1, &head(b"/echo"));
+    let client = rig.client_of(client_of(b"h2"), [PREFACE, &stopped].concat());
+    rig.run_for(Duration::from_millis(500));
+    for second in 0..13_u32 {
+        let streams = (0..8).map(|nth| 16 * second + 2 * nth + 3);
+        for stream in streams.clone() {
+            let mut out = frame(1, 4, stream, &head(b"/other"));
+            for _ in 0..4 {
+                out.extend(frame(0, 0, stream, &[7; 16 * 1024 - 1]));
+            }
+            rig.clients[client].out.extend(out);
+        }
+        rig.run_for(Duration::from_millis(100));
+        for stream in streams {
+            let reset = frame(3, 0, stream, &8_u32.to_be_bytes());
+            rig.clients[client].out.extend(reset);
+        }
+        rig.run_for(Duration::from_millis(900));
+    }
+    let counters = counters(&rig);
+    assert_eq!((counters.http2_floods, counters.connections_open), (0, 1));
+    assert_eq!(counters.client_timeouts, 1);
+}
+
+/// What their heads take is free again when streams are gone.
+#[test]
+fn heads_of_streams_that_are_gone_do_not_count() {
+    let mut rig = rig(Manner::Silent);
+    let mut client = Streams::new(&mut rig, 1 << 20);
+    let field = "v".repeat(20_000);
+    for _ in 0..150 {
+        let get = client.ask("GET", "/", &[("x", &field)], Bytes::new());
+        client.run(&mut rig, Duration::from_millis(30));
+        client.give_up(get);
+        client.run(&mut rig, Duration::from_millis(30));
+    }
+    assert_eq!(counters(&rig).requests, 150);
 }
