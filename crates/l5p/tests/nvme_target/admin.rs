@@ -1,5 +1,7 @@
 //! Identify, features and log pages.
 
+use std::time::Duration;
+
 use wire::nvme::Nqn;
 use wire::nvme::command::{Admin, DataPointer, Feature, GetLogPage, Identify, QueueCounts, Status};
 use wire::nvme::identify::{
@@ -157,7 +159,11 @@ fn log_pages_tell_what_happened() {
     let error = ErrorEntry::parse(&data).unwrap();
     assert_eq!((error.count, error.status >> 1), (1, status.bits()));
     let (_, data) = rig.ask(id, log(LogPage::HEALTH, 0, 512), 512);
-    assert_eq!(HealthLog::parse(&data).unwrap().error_log_entries, 1);
+    let health = HealthLog::parse(&data).unwrap();
+    assert_eq!((health.error_log_entries, health.power_on_hours), (1, 0));
+    rig.wait(Duration::from_secs(3 * 3600 + 1800));
+    let (_, data) = rig.ask(id, log(LogPage::HEALTH, 0, 512), 512);
+    assert_eq!(HealthLog::parse(&data).unwrap().power_on_hours, 3);
     for page in [LogPage::FIRMWARE, LogPage::COMMAND_EFFECTS] {
         let (status, _) = rig.ask(id, log(page, 0, 512), 512);
         assert_eq!(status, Status::SUCCESS);

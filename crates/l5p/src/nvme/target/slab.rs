@@ -92,3 +92,31 @@ impl<T> Slab<T> {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_as_many_as_it_was_made_for() {
+        let mut slab = Slab::new(2);
+        let first = slab
+            .insert(|index, generation| (index, generation))
+            .unwrap();
+        let second = slab
+            .insert(|index, generation| (index, generation))
+            .unwrap();
+        assert_eq!(slab.insert(|index, generation| (index, generation)), None);
+        assert_eq!(slab.remove(first.0, first.1), Some(first));
+        // The key of what has gone is not that of what has its place.
+        let third = slab
+            .insert(|index, generation| (index, generation))
+            .unwrap();
+        assert_eq!(third, (first.0, first.1 + 1));
+        assert_eq!(slab.get(first.0, first.1), None);
+        assert_eq!(slab.get_mut(first.0, first.1), None);
+        assert_eq!(slab.remove(first.0, first.1), None);
+        let all: Vec<_> = slab.iter().map(|(key, _)| key).collect();
+        assert_eq!((all, slab.len()), (vec![third, second], 2));
+    }
+}

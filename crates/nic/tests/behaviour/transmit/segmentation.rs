@@ -58,7 +58,20 @@ proptest! {
         }
         let send = &mut rig.host.queues[0].send;
         prop_assert_eq!(send.completed(), send.posted());
-        prop_assert_eq!(rig.nic.counters().pcie_payload_tx, len as u64);
+        let counters = rig.nic.counters();
+        prop_assert_eq!(counters.pcie_payload_tx, len as u64);
+        let large = if expected.len() > 1 { (1, len as u64) } else { (0, 0) };
+        prop_assert_eq!((counters.tx_tso_packets, counters.tx_tso_bytes), large);
+        // One that is not to be cut is no large one.
+        rig.post(&SendDescriptor::Send {
+            header: &header,
+            mss: 0,
+            context: None,
+            flags: SendFlags::CHECKSUM,
+            payload: &[rig.slice(0, 1400)],
+        });
+        prop_assert_eq!(rig.segments().len(), 1);
+        prop_assert_eq!(rig.nic.counters().tx_tso_packets, large.0);
     }
 
     /// A port that cuts gets as much as it takes; cutting that by the port's rules gives the same packets.
