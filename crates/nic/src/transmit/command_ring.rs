@@ -98,3 +98,64 @@ fn may_go_on(queue: &mut Queue) -> bool {
     queue.commands_until = until;
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::ethernet::MacAddr;
+
+    use super::*;
+    use crate::ring::{FunctionConfig, MAX_HEADER_LEN, Send, SendDescriptor, SendFlags, function};
+    use crate::send::job::Job;
+    use crate::switch::FunctionId;
+
+    /// What was on the send ring when a command was published goes first, and what of it is still on its way.
+    #[test]
+    fn a_command_is_behind_what_was_on_the_send_ring_before_it() {
+        let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+        let (mut host, device) = function(FunctionConfig::new(mac));
+        let mut function = Function::new(FunctionId(0), device, 0);
+        let (host, queue) = (&mut host.queues[0], &mut function.queues[0]);
+        let descriptor = SendDescriptor::DestroyContext {
+            context: ContextId(1),
+        };
+        assert!(!may_go_on(queue), "there is no command");
+        host.commands.post(&descriptor).unwrap();
+        let _ = host.publish();
+        assert!(may_go_on(queue));
+        assert!(
+            queue
+                .rings
+                .commands
+                .take(&mut function.own.commands.0)
+                .is_some()
+        );
+        assert!(!may_go_on(queue), "there is no other one");
+        host.send.post(&descriptor).unwrap();
+        host.commands.post(&descriptor).unwrap();
+        let _ = host.publish();
+        assert!(!may_go_on(queue), "the send ring is not empty");
+        assert!(
+            queue
+                .rings
+                .send
+                .take(&mut function.own.commands.0)
+                .is_some()
+        );
+        let send = Send {
+            header: [0; MAX_HEADER_LEN],
+            header_len: 0,
+            mss: 0,
+            context: None,
+            flags: SendFlags::NONE,
+            payload_len: 0,
+        };
+        queue.transmit.job = Some(Job::new(&send, 0));
+        assert!(!may_go_on(queue), "its last packet is on its way");
+        queue.transmit.job = None;
+        assert!(may_go_on(queue));
+        // What is published later comes behind it.
+        host.send.post(&descriptor).unwrap();
+        let _ = host.publish();
+        assert!(may_go_on(queue));
+    }
+}

@@ -361,15 +361,15 @@ fn a_command_waits_for_what_was_on_the_send_ring_before_it() {
     // The ring of commands has been looked at.
     assert_eq!(refused(&mut host, &nic), 0);
     run(&mut nic, now);
-    // Two segments, each of ten frames.
+    // Eight segments, each of sixty frames: more than a queue sends in one turn.
     let flow = host.flow(0);
     let tcp = frames::ack(&flow, OURS);
     let header = frames::headers(host.config.mac, PEER, &flow, &tcp);
-    let payload = [host.slice(1000)];
-    for _ in 0..2 {
+    let payload = [host.slice(60_000)];
+    for _ in 0..8 {
         host.0.post(&SendDescriptor::Send {
             header: &header,
-            mss: 100,
+            mss: 1000,
             context: None,
             flags: SendFlags::CHECKSUM,
             payload: &payload,
@@ -378,7 +378,7 @@ fn a_command_waits_for_what_was_on_the_send_ring_before_it() {
     host.publish();
     assert_eq!(refused(&mut host, &nic), 1);
     let mut out = vec![0; 2048];
-    for frame in 0..20 {
+    for frame in 0..8 * 60 {
         assert_eq!(nic.counters().toe_bad_commands, 1, "after {frame} frames");
         assert!(nic.poll_transmit(now, &mut out).is_some());
     }
