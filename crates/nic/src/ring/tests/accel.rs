@@ -291,6 +291,59 @@ fn numbers_without_a_meaning_are_refused() {
     assert_eq!(refused(&with_unknown_flag(teardown)), bad);
 }
 
+/// Each number of either leg by itself.
+#[test]
+fn legs_without_a_meaning_are_refused() {
+    let leg = |port| Leg {
+        flow: FlowKey {
+            src: (Ipv4Addr::LOCALHOST.into(), port),
+            dst: (Ipv4Addr::LOCALHOST.into(), port + 1),
+        },
+        hop: MacAddr([2, 0, 0, 0, 0, 9]),
+        hop_limit: 1,
+        snd_nxt: SeqNum(0),
+        rcv_nxt: SeqNum(0),
+        peer_window: 0,
+        our_window: 0,
+        peer_shift: 14,
+        our_shift: 14,
+        mss: 1,
+        our_mss: 1,
+        sack: false,
+        timestamps: None,
+        ecn: false,
+        ecn_echo: false,
+    };
+    let whole = Splice {
+        splice: SpliceId(1),
+        a: leg(80),
+        b: leg(90),
+        idle_ms: 0,
+    };
+    assert_eq!(refused(&words_of(&whole.encode())), None);
+    let changes: [fn(&mut Leg); 7] = [
+        |leg| leg.mss = 0,
+        |leg| leg.our_mss = 0,
+        |leg| leg.hop_limit = 0,
+        |leg| leg.peer_shift = 15,
+        |leg| leg.our_shift = 15,
+        |leg| leg.ecn_echo = true,
+        |leg| leg.hop = MacAddr::BROADCAST,
+    ];
+    for (nth, change) in changes.iter().enumerate() {
+        let (mut a, mut b) = (whole.clone(), whole.clone());
+        change(&mut a.a);
+        change(&mut b.b);
+        for splice in [a, b] {
+            let words = words_of(&splice.encode());
+            assert_eq!(refused(&words), Some(ErrorCode::BadParameters), "{nth}");
+        }
+    }
+    let mut slot = whole.encode();
+    slot.legs[1].options = 0x80;
+    assert_eq!(refused(&words_of(&slot)), Some(ErrorCode::BadParameters));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: ProptestConfig::default().failure_persistence.filter(|_| !cfg!(miri)),
