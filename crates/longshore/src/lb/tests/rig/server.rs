@@ -24,6 +24,8 @@ pub enum Manner {
     Reluctant,
     /// It says nothing more after so many bytes of a response.
     Stalls(usize),
+    /// It answers before it has read what a request has behind its head.
+    Hasty,
     /// No HTTP: what comes goes back.
     Echoes,
     /// Connections begin with a PROXY header; the response says whose it is.
@@ -71,6 +73,13 @@ impl Server {
                     peer.input.drain(..end);
                     peer.out.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\n");
                     peer.out.append(&mut content(len));
+                }
+            }
+            Manner::Hasty => {
+                if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
+                    peer.input.drain(..end);
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhasty";
+                    peer.out.extend_from_slice(answer);
                 }
             }
             Manner::Echoes => {
