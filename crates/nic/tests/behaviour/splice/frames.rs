@@ -204,16 +204,18 @@ fn a_frame_that_is_put_back_leaves_with_a_checksum() {
     rig.one(B, &left).is(0, 0, FIN.union(Flags::PSH), &payload);
 }
 
-/// A merged frame has up to 64 KiB of an IP packet and its link layer; what is larger is no frame.
+/// A merged frame has up to 64 KiB of an IP packet and its link layer; what is larger is no frame, nor is what is not the function's.
 #[test]
 fn the_largest_frame_is_put_back_and_a_larger_one_refused() {
-    for (len, expected) in [
-        ((64 << 10) + 256, ErrorCode::BadHeader),
-        ((64 << 10) + 257, ErrorCode::TooLarge),
+    const LARGEST: u32 = (64 << 10) + 256;
+    for (at, len, expected) in [
+        (0, LARGEST, ErrorCode::BadHeader),
+        (0, LARGEST + 1, ErrorCode::TooLarge),
+        (1 << 40, 60, ErrorCode::BadMemory),
     ] {
         let mut rig = Rig::new();
         // Its bytes are of no TCP segment, which is found only when they are looked at.
-        let frame = rig.bare.host.memory.slice(0, len);
+        let frame = rig.bare.host.memory.slice(at, len);
         rig.post(&SendDescriptor::Reinject { frame, gso_size: 0 });
         let reported = rig.reported();
         let [RecvDescriptor::Completion { error, .. }] = reported[..] else {
