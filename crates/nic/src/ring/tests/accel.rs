@@ -331,7 +331,7 @@ fn legs_without_a_meaning_are_refused() {
         |leg| leg.hop = MacAddr::BROADCAST,
     ];
     for (nth, change) in changes.iter().enumerate() {
-        let (mut a, mut b) = (whole.clone(), whole.clone());
+        let (mut a, mut b) = (whole, whole);
         change(&mut a.a);
         change(&mut b.b);
         for splice in [a, b] {
