@@ -148,6 +148,7 @@ mod layer5;
 mod link;
 mod messages;
 mod offload;
+mod probing;
 mod socket;
 mod stack;
 mod stream;

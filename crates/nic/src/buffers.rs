@@ -19,7 +19,8 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Takes a buffer of at least `bytes`: a small one if that suffices and there is one, else a large one.
+    /// Takes a buffer of at least `bytes`: a small one if that suffices and there is one, else a large one. What lacks one is dropped, and
+    /// counted by the caller.
     pub(crate) fn take(
         &mut self,
         rings: &mut DeviceQueue,
@@ -45,7 +46,6 @@ impl Buffers {
             }
             counters.rx_bad_buffer += 1;
         }
-        counters.rx_out_of_buffer += 1;
         None
     }
 

@@ -49,6 +49,7 @@ mod lro;
 mod offloads;
 #[allow(unsafe_code)]
 mod prefetch;
+mod probing;
 mod receive;
 mod resources;
 mod rss;

@@ -11,6 +11,7 @@ use super::send::Posting;
 use super::shadow::Shadow;
 use super::{Driver, Payload, Stopped};
 use crate::counters::Counters;
+use crate::probing;
 
 impl Driver {
     /// Posts a run that the NIC must transform, and before it what brings the context to where the run begins.
@@ -158,6 +159,7 @@ impl Driver {
         let (inner, bytes) = self.gather_prefix(resume, recovery, posting.queue, messages)?;
         self.recover(context, resume, recovery, inner, counters)?;
         counters.driver_tx_recoveries += 1;
+        probing::tx_recovery(context, resume, bytes);
         counters.driver_tx_recovery_bytes += u64::from(bytes);
         if let Some(shadow) = self.function.contexts.get_mut(context) {
             // Also right if the packet after it is not posted: a verified recovery must come again.

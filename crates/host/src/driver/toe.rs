@@ -15,6 +15,7 @@ use super::recovery::MessageSource;
 use super::{Driver, Payload, Stopped};
 use crate::counters::Counters;
 use crate::memory::{Arena, ArenaLayout, Buffer, Limits, Purpose, SizeClass};
+use crate::probing;
 
 /// Control blocks in the first region for them; each region has twice as many as the one before.
 const IMAGES: u32 = 256;
@@ -166,6 +167,7 @@ impl Driver {
         }
         counters.handoff_commands += 2;
         counters.driver_tx_recoveries += 1;
+        probing::tx_recovery(context, resume, bytes);
         counters.driver_tx_recovery_bytes += u64::from(bytes);
         Ok(())
     }

@@ -27,7 +27,7 @@ use crate::memory::MemoryClass;
 use crate::pdus::PduStream;
 use crate::stream::Stream;
 use crate::tls::Tls;
-use crate::{CloseReason, ListenerId};
+use crate::{CloseReason, ListenerId, probing};
 
 pub(crate) use content::Read;
 pub(crate) use noted::Noted;
@@ -137,6 +137,14 @@ impl Socket {
             progress: None,
             alpn: None,
         }
+    }
+
+    /// It is over, for this reason.
+    pub fn end(&mut self, reason: CloseReason) {
+        if self.ended.is_none() {
+            probing::connection_closed(&self.flow, || (&reason).into());
+        }
+        self.ended = Some(Box::new(reason));
     }
 
     /// What comes from now on is thrown away; so is what has come. Answers how many bytes of that were in order.

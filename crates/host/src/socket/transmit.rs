@@ -7,11 +7,11 @@ use wire::SeqNum;
 use wire::tcp::Flags;
 
 use super::{Membership, Socket};
-use crate::SocketId;
 use crate::device::Device;
 use crate::driver::{self, Driver, MessageSource, Stopped, Unsent};
 use crate::layer5::Fallback;
 use crate::link::{Link, Resolution};
+use crate::{SocketId, probing};
 
 impl Socket {
     /// TCP has acknowledged everything before `una`.
@@ -51,7 +51,10 @@ impl Socket {
         let transmit = self.tcp.poll_transmit(now)?;
         let counters = &mut device.counters;
         counters.tcp_out_segs += 1;
-        counters.tcp_retrans_segs += u64::from(transmit.retransmit);
+        if transmit.retransmit {
+            counters.tcp_retrans_segs += 1;
+            probing::tcp_retransmit(&self.flow, transmit.header.seq, transmit.payload);
+        }
         let is_reset = transmit.header.flags.contains(Flags::RST);
         counters.tcp_out_rsts += u64::from(is_reset);
         Some(Unsent::new(transmit))

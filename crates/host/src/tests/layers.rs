@@ -13,6 +13,7 @@ fn each_module_uses_only_those_below_it() {
             "events",
             "handoff",
             "memory",
+            "probing",
             "messages",
             "config",
             // The NIC's function, and the link that it is on.

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use probes::EndReason;
 use tcp::State;
 
 use super::{Transport, TransportEvent};
 use crate::events::EventKinds;
 use crate::socket::{Membership, SendSide, User};
-use crate::{CloseReason, SocketId};
+use crate::{CloseReason, SocketId, probing};
 
 impl Transport {
     /// Ends a connection that cannot go on, by a reset.
@@ -68,7 +69,7 @@ impl Transport {
         ) {
             socket.discard_input();
         }
-        socket.ended = Some(Box::new(reason));
+        socket.end(reason);
         self.schedule.tell(id, socket, EventKinds::CLOSED);
         self.schedule.mark_ready(id, socket);
     }
@@ -105,6 +106,12 @@ impl Transport {
         self.schedule.drop_unsent(id);
         let end = socket.send.end();
         socket.release(end, &mut self.device.driver);
+        if socket.ended.is_none() {
+            probing::connection_closed(&socket.flow, || match socket.owner.teardown() {
+                Some(_) => EndReason::FinishedByNic,
+                None => EndReason::Other,
+            });
+        }
         let offloaded = socket.owner.end_handoff();
         if offloaded.is_some() || socket.record.is_held() {
             let record = socket.record;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use nic::ring::accel::ListenRuleId;
+use probes::Opener;
 use tcp::{Connection, Cookies, ListenConfig};
 use wire::packet::Parsed;
 
@@ -12,7 +13,7 @@ use super::{Listening, Transport, TransportEvent};
 use crate::events::{EventKinds, Source};
 use crate::keyed::derive;
 use crate::socket::{ReceiveSide, Socket, User};
-use crate::{ListenOptions, ListenerId, SocketError, SocketId};
+use crate::{ListenOptions, ListenerId, SocketError, SocketId, probing};
 
 impl Transport {
     /// Listens on an address of this host, or on all of a family with the unspecified address.
@@ -125,6 +126,9 @@ impl Transport {
     /// A connection of a listener's became established.
     pub fn connection_waits(&mut self, listener: ListenerId, id: SocketId) {
         self.device.counters.tcp_passive_opens += 1;
+        if let Some(socket) = self.sockets.get(id) {
+            probing::connection_opened(|| socket.flow, Opener::Peer);
+        }
         if self.listeners.established(listener, id) {
             self.schedule.events.push(Source::Listener(listener));
         }
@@ -138,8 +142,12 @@ impl Transport {
         rule: Option<ListenRuleId>,
     ) {
         self.device.counters.tcp_passive_opens += 1;
-        if self.sockets.get(id).is_some() {
+        if let Some(socket) = self.sockets.get(id) {
+            probing::connection_opened(|| socket.flow, Opener::PeerByCookie);
             self.events.push_back(TransportEvent::Established(id));
+        } else if let Some((quasi, _)) = self.sockets.quasi(id) {
+            let flow = || self.sockets.quasis.flow(quasi);
+            probing::connection_opened(flow, Opener::PeerByCookie);
         }
         if self.listeners.admit(listener, id, rule) {
             self.schedule.events.push(Source::Listener(listener));

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use probes::Opener;
 use tcp::State;
 
 use super::{Transport, TransportEvent};
@@ -10,7 +11,7 @@ use crate::events::EventKinds;
 use crate::layer5::Fallback;
 use crate::meter::Component;
 use crate::socket::{Membership, User};
-use crate::{CloseReason, SocketId};
+use crate::{CloseReason, SocketId, probing};
 
 /// Segments that one socket may send before others get their turn.
 const TRANSMIT_BUDGET: usize = 16;
@@ -74,6 +75,7 @@ impl Transport {
                     Some(listener) => self.connection_waits(listener, id),
                     None => {
                         self.device.counters.tcp_active_opens += 1;
+                        probing::connection_opened(|| socket.flow, Opener::Local);
                         self.schedule.tell(id, socket, EventKinds::CONNECTED);
                     }
                 }
@@ -82,7 +84,12 @@ impl Transport {
                 self.end(id, CloseReason::Unreachable);
             }
             tcp::Event::Closed(reason) => self.end(id, reason.into()),
-            tcp::Event::Counted(counted) => self.device.counters.count(counted),
+            tcp::Event::Counted(counted) => {
+                if counted == tcp::Counted::Timeout {
+                    probing::tcp_timeout(&socket.flow);
+                }
+                self.device.counters.count(counted);
+            }
         }
     }
 

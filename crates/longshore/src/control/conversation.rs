@@ -48,8 +48,13 @@ impl Conversation {
     pub fn next_request(&mut self) -> Option<Result<Request, Answer>> {
         let end = self.input.iter().position(|&byte| byte == b'\n')?;
         let line: Vec<u8> = self.input.drain(..=end).collect();
-        Some(match serde_json::from_slice(&line) {
-            Ok(request) if self.is_trusted || request == Request::Attach => Ok(request),
+        Some(match serde_json::from_slice::<Request>(&line) {
+            Ok(request) if self.is_trusted || request == Request::Attach => {
+                probes::control_request(&|| probes::ControlRequested {
+                    request: request.as_probed(),
+                });
+                Ok(request)
+            }
             Ok(_) => {
                 let only = "only the user who started it may ask that";
                 Err(Answer::Error(only.to_owned()))

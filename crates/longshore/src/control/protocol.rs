@@ -46,6 +46,23 @@ pub enum Request {
     Attach,
 }
 
+impl Request {
+    /// As tracers see it.
+    pub fn as_probed(&self) -> probes::ControlRequest {
+        use probes::ControlRequest;
+        match self {
+            Request::Stat => ControlRequest::Stat,
+            Request::Sockets => ControlRequest::Sockets,
+            Request::Restore { .. } => ControlRequest::Restore,
+            Request::Drain { .. } => ControlRequest::Drain,
+            Request::Reload => ControlRequest::Reload,
+            Request::Fault { .. } => ControlRequest::Fault,
+            Request::TakeOver(_) => ControlRequest::TakeOver,
+            Request::Attach => ControlRequest::Attach,
+        }
+    }
+}
+
 /// An answer, one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,8 +5,11 @@
 
 use std::collections::VecDeque;
 
+use probes::DropReason;
+
 use crate::frame::FrameMeta;
 use crate::function::Function;
+use crate::probing::drop_packet;
 use crate::switch::FunctionId;
 
 use super::Made;
@@ -55,7 +58,8 @@ impl Egress {
         fill: impl FnOnce(&mut [u8]) -> Option<(usize, FrameMeta)>,
     ) -> bool {
         let Some(at) = self.room_for(most.max(SMALLEST)) else {
-            function.counters.accel_egress_full += 1;
+            let reason = DropReason::AccelEgressFull;
+            drop_packet(&mut function.counters, function.id, reason);
             return false;
         };
         let Some((len, meta)) = fill(&mut self.bytes[at..at + most]) else {

@@ -26,6 +26,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
+use probes::DropReason;
 use siphasher::sip::SipHasher24;
 use tcp::cookie::SynCookies;
 use wire::ethernet::{self, MacAddr};
@@ -37,6 +38,7 @@ use super::packet::{self, Addresses, PayloadSize};
 use super::{AccelEnv, Handled};
 use crate::config::AccelConfig;
 use crate::frame::Segment;
+use crate::probing::drop_packet;
 use crate::ring::ErrorCode;
 use crate::ring::accel::{Established, InstallListener};
 use crate::switch::FunctionId;
@@ -155,7 +157,7 @@ impl Oven {
             return Handled::Pass(None);
         };
         if rule.credits <= 0 {
-            counters.accel_syns_backlog += 1;
+            drop_packet(counters, env.function.id, DropReason::AccelSynsBacklog);
             return Handled::Taken;
         }
         if !budget.spend(env.now) {

@@ -1,6 +1,9 @@
 //! Packets that open a connection, which is reported directly before.
 
+use probes::DropReason;
+
 use super::Host;
+use crate::buffers;
 use crate::frame::Segment;
 use crate::ring::accel::Established;
 use crate::ring::{Packet, Processed, RecvDescriptor, Slice};
@@ -28,10 +31,11 @@ impl Host<'_> {
             return false;
         };
         let len = segment.len();
-        let written = self.write(buffer, 0, len, |bytes| {
-            bytes.copy_from(&segment.frame[..len as usize]);
+        let written = buffers::write(self.regions, buffer, 0, len, |to| {
+            to.copy_from(&segment.frame[..len as usize]);
         });
         if written.is_none() {
+            self.count_drop(DropReason::RxBadBuffer);
             return false;
         }
         self.count_delivered(len);

@@ -1,5 +1,7 @@
 //! Sessions of one queue: segments at the end of one, and packets that are passed up.
 
+use probes::DropReason;
+
 use super::Host;
 use crate::buffers;
 use crate::context::Flow;
@@ -66,7 +68,7 @@ impl Host<'_> {
         };
         let (buffer, end, expected) = (open.buffer, open.used(), open.processed);
         let Some(processed) = self.process(segment, flow, buffer, end) else {
-            return;
+            return self.count_drop(DropReason::RxBadBuffer);
         };
         if processed == expected {
             let last = self.queue.receive.sessions.get_mut(at).is_none_or(|open| {
@@ -86,14 +88,15 @@ impl Host<'_> {
         };
         let headers = segment.headers();
         let (header_len, payload_len) = (headers.len() as u32, segment.parsed.payload_len);
-        let moved = self
-            .write(own, 0, header_len, |bytes| bytes.copy_from(headers))
-            .and_then(|()| buffers::copy(self.regions, buffer, end, own, header_len, payload_len));
-        if moved.is_some() {
-            let context = flow.as_ref().map(|flow| flow.id);
-            let metadata = &PacketMetadata::NOTHING;
-            self.begin_or_emit(segment, own, payload_len, context, processed, metadata);
+        let regions = &*self.regions;
+        let moved = buffers::write(regions, own, 0, header_len, |to| to.copy_from(headers))
+            .and_then(|()| buffers::copy(regions, buffer, end, own, header_len, payload_len));
+        if moved.is_none() {
+            return self.count_drop(DropReason::RxBadBuffer);
         }
+        let context = flow.as_ref().map(|flow| flow.id);
+        let metadata = &PacketMetadata::NOTHING;
+        self.begin_or_emit(segment, own, payload_len, context, processed, metadata);
     }
 
     /// Begins a session with a packet that is in its buffer, with `stored` bytes of its payload, the others placed; or passes
@@ -159,7 +162,8 @@ impl Host<'_> {
             let buffer = session.buffer;
             let headers = session.merged_headers();
             let len = headers.len() as u32;
-            self.write(buffer, 0, len, |bytes| bytes.copy_from(headers));
+            let written = buffers::write(self.regions, buffer, 0, len, |to| to.copy_from(headers));
+            self.counters.rx_bad_buffer += u64::from(written.is_none());
             self.counters.pcie_payload_rx += u64::from(len);
             self.counters.rx_lro_packets += 1;
             self.counters.rx_lro_bytes += u64::from(session.total() - len);

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use l5p::{Event, ProtocolId};
+use probes::DropReason;
 use shared::SharedSliceMut;
 use wire::checksum::Sum;
 use wire::tcp::Flags;
@@ -25,6 +26,7 @@ use crate::features::Features;
 use crate::frame::{FrameMeta, Segment};
 use crate::function::{Function, Queue};
 use crate::lro::SESSIONS;
+use crate::probing::{ContextName, drop_packet};
 use crate::ring::{ContextId, DeviceRegions, InnerPlace, Packet, Processed, RecvDescriptor, Slice};
 use crate::rss::Steering;
 use crate::rx_queue::RxQueue;
@@ -69,7 +71,7 @@ impl<'a> Host<'a> {
         let Some(buffer) = self.take_buffer(len) else {
             return;
         };
-        let written = self.write(buffer, 0, len, |bytes| {
+        let written = buffers::write(self.regions, buffer, 0, len, |bytes| {
             bytes.copy_from(frame);
             let checksum = meta.needs_checksum;
             if let Some((field, sum)) =
@@ -84,7 +86,7 @@ impl<'a> Host<'a> {
             }
         });
         if written.is_none() {
-            return;
+            return self.count_drop(DropReason::RxBadBuffer);
         }
         self.count_delivered(len);
         self.emit(RecvDescriptor::Packet(Packet {
@@ -199,7 +201,7 @@ impl<'a> Host<'a> {
     pub(crate) fn has_room_for(&mut self, descriptors: u32) -> bool {
         let needed = self.queue.receive.reserved() + descriptors;
         if self.queue.rings.recv.free(needed) < needed {
-            self.counters.rx_ring_full += 1;
+            self.count_drop(DropReason::RxRingFull);
             return false;
         }
         true
@@ -212,21 +214,23 @@ impl<'a> Host<'a> {
             return;
         };
         let headers = segment.headers();
-        let written = self.write(buffer, 0, headers.len() as u32, |bytes| {
+        let written = buffers::write(self.regions, buffer, 0, headers.len() as u32, |bytes| {
             put_headers(segment, bytes);
         });
         if written.is_none() {
-            return;
+            return self.count_drop(DropReason::RxBadBuffer);
         }
         let context = flow.as_ref().map(|flow| flow.id);
-        if let Some(processed) = self.process(segment, flow, buffer, headers.len() as u32) {
-            let stored = segment.parsed.payload_len;
-            let metadata = &PacketMetadata::NOTHING;
-            self.begin_or_emit(segment, buffer, stored, context, processed, metadata);
-        }
+        let Some(processed) = self.process(segment, flow, buffer, headers.len() as u32) else {
+            return self.count_drop(DropReason::RxBadBuffer);
+        };
+        let stored = segment.parsed.payload_len;
+        let metadata = &PacketMetadata::NOTHING;
+        self.begin_or_emit(segment, buffer, stored, context, processed, metadata);
     }
 
-    /// Writes a segment's payload into a buffer, transformed if it can be. Gives whether it was.
+    /// Writes a segment's payload into a buffer, transformed if it can be. Gives whether it was; `None` when the host has taken the memory
+    /// away.
     fn process(
         &mut self,
         segment: &Segment<'_>,
@@ -241,7 +245,7 @@ impl<'a> Host<'a> {
             bytes: payload,
             certain: true,
         };
-        let received = self.write(buffer, at, payload.len() as u32, |output| {
+        let received = buffers::write(self.regions, buffer, at, payload.len() as u32, |output| {
             let received = flow.as_mut().map_or(Received::NOTHING, |flow| {
                 flow.table.receive(flow.at, whole, Some(output.into()))
             });
@@ -260,7 +264,9 @@ impl<'a> Host<'a> {
                     placed: 0,
                     notes: 0,
                 };
-                flow.table.count(&mut self.counters.l5, counted);
+                let name = self.name_of(flow.id);
+                flow.table
+                    .count(flow.at, name, &mut self.counters.l5, counted);
             }
         }
         Some(processed)
@@ -290,6 +296,12 @@ impl<'a> Host<'a> {
         };
         let protocol = flow.table.ids()[usize::from(request.layer)];
         self.counters.l5.count(protocol, Event::RxRequests, 1);
+        probes::resync_request(&|| probes::ResyncRequest {
+            function: self.function.0,
+            context: flow.id.0,
+            protocol: protocol.0,
+            seq: request.tcpsn.0,
+        });
         let is_inside = request.layer > 0;
         self.emit(RecvDescriptor::ResyncRequest {
             context: flow.id,
@@ -299,6 +311,14 @@ impl<'a> Host<'a> {
                 offset: request.offset,
             }),
         });
+    }
+
+    /// A context, as tracers name it.
+    pub(crate) fn name_of(&self, context: ContextId) -> ContextName {
+        ContextName {
+            function: self.function,
+            context,
+        }
     }
 
     /// Writes a descriptor, for which there is room: [`has_room`](Self::has_room) has seen to it, and what sessions need is
@@ -311,24 +331,19 @@ impl<'a> Host<'a> {
 
     pub(crate) fn take_buffer(&mut self, bytes: u32) -> Option<Slice> {
         let rings = &mut self.queue.rings;
-        self.queue
-            .receive
-            .buffers
-            .take(rings, self.regions, self.small_bytes, bytes, self.counters)
+        let buffers = &mut self.queue.receive.buffers;
+        let taken = buffers.take(rings, self.regions, self.small_bytes, bytes, self.counters);
+        if taken.is_none() {
+            self.count_drop(DropReason::RxOutOfBuffer);
+        }
+        taken
     }
 
-    pub(crate) fn write<R>(
-        &mut self,
-        buffer: Slice,
-        at: u32,
-        len: u32,
-        fill: impl FnOnce(SharedSliceMut<'_>) -> R,
-    ) -> Option<R> {
-        let written = buffers::write(self.regions, buffer, at, len, fill);
-        if written.is_none() {
-            self.counters.rx_bad_buffer += 1;
-        }
-        written
+    /// Counts the packet at hand, which is dropped.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn count_drop(&mut self, reason: DropReason) {
+        drop_packet(self.counters, self.function, reason);
     }
 
     pub(crate) fn count_appended(&mut self, segment: &Segment<'_>) {

@@ -3,6 +3,7 @@
 //! not run the connection after all.
 
 use ::tcp::Accepted;
+use probes::DropReason;
 use wire::FlowKey;
 use wire::ethernet::MacAddr;
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
@@ -10,6 +11,7 @@ use wire::tcp::{self, Header};
 use wire::{ethernet, ipv4};
 
 use super::Host;
+use crate::buffers;
 use crate::context::receive::placing::{MAX_PLACED, Placed, PlacedList};
 use crate::frame::Segment;
 use crate::function::Function;
@@ -217,7 +219,9 @@ impl Host<'_> {
     /// Whether the queue of NIC packets has room for one more. A full queue is counted.
     pub(super) fn has_place(&mut self) -> bool {
         let has_room = self.nic_packets.has_room();
-        self.counters.toe_rx_queue_full += u64::from(!has_room);
+        if !has_room {
+            self.count_drop(DropReason::ToeRxQueueFull);
+        }
         has_room
     }
 
@@ -258,7 +262,7 @@ impl Host<'_> {
         if taken {
             return;
         }
-        self.counters.toe_rx_queue_full += 1;
+        self.count_drop(DropReason::ToeRxQueueFull);
         if let Stored::Buffer(packet, whole) = packet.stored {
             self.take_back(&packet, whole);
         }
@@ -291,11 +295,8 @@ impl Host<'_> {
         }
         tcp::fill_checksum(flow.src.0, flow.dst.0, &mut out[l4..len]);
         let (out, len) = (&out[..len], len as u32);
-        if self
-            .write(buffer, 0, len, |bytes| bytes.copy_from(out))
-            .is_none()
-        {
-            return;
+        if buffers::write(self.regions, buffer, 0, len, |to| to.copy_from(out)).is_none() {
+            return self.count_drop(DropReason::RxBadBuffer);
         }
         self.counters.pcie_payload_rx += u64::from(len);
         let packet = Packet {

@@ -9,6 +9,7 @@
 
 use std::time::Instant;
 
+use probes::DropReason;
 use shared::SharedSliceMut;
 
 use super::{Host, put_headers};
@@ -75,7 +76,8 @@ impl Host<'_> {
             placed,
             notes: delivered.metadata.notes.len() as u32,
         };
-        table.count(&mut self.counters.l5, counted);
+        let name = self.name_of(flow.id);
+        table.count(at, name, &mut self.counters.l5, counted);
         self.count_processed(segment, processed, table.ids());
         if received.searches && self.may_ask(segment) {
             self.ask(now, flow);
@@ -113,16 +115,17 @@ impl Host<'_> {
         }
         let headers = segment.headers();
         let stored = delivered.stored;
-        let written = self.write(own, 0, headers.len() as u32 + stored, |to| {
+        let written = buffers::write(self.regions, own, 0, headers.len() as u32 + stored, |to| {
             let (to_headers, to_payload) = to.split_at(headers.len());
             put_headers(segment, to_headers);
             delivered.store(to_payload);
         });
-        if written.is_some() {
-            let (context, processed) = (Some(delivered.context), delivered.processed);
-            let metadata = &delivered.metadata;
-            self.begin_or_emit(segment, own, stored, context, processed, metadata);
+        if written.is_none() {
+            return self.count_drop(DropReason::RxBadBuffer);
         }
+        let (context, processed) = (Some(delivered.context), delivered.processed);
+        let metadata = &delivered.metadata;
+        self.begin_or_emit(segment, own, stored, context, processed, metadata);
     }
 
     /// Whether a segment goes to the end of a session.

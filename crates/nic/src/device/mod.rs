@@ -4,6 +4,7 @@ mod output;
 
 use std::time::{Duration, Instant};
 
+use probes::DropReason;
 use wire::FlowKey;
 use wire::ethernet::{self, MacAddr};
 
@@ -15,6 +16,7 @@ use crate::features::{Features, Identity};
 use crate::frame::FrameMeta;
 use crate::function::Function;
 use crate::offloads::Offloads;
+use crate::probing::{NO_FUNCTION, drop_packet};
 use crate::receive;
 use crate::ring::DeviceFunction;
 use crate::rss::Rss;
@@ -209,14 +211,15 @@ impl Nic {
     /// Takes a frame from the wire.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], meta: FrameMeta) {
         let Some(destination) = ethernet::destination(frame) else {
-            self.device.rx_malformed += 1;
-            self.device.rx_malformed_truncated += 1;
-            return;
+            let reason = DropReason::RxMalformedTruncated;
+            return drop_packet(&mut self.device, NO_FUNCTION, reason);
         };
         match self.switch.destination(destination) {
             Destination::Function(id) => self.deliver(now, id, frame, meta),
             Destination::Everyone => self.deliver_to_all_but(now, None, frame, meta),
-            Destination::Wire => self.device.rx_no_function += 1,
+            Destination::Wire => {
+                drop_packet(&mut self.device, NO_FUNCTION, DropReason::RxNoFunction);
+            }
         }
     }
 

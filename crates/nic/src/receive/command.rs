@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use l5p::{Event, ProtocolId};
+use probes::{Resumption, ResyncAnswer};
 
 use crate::buffers::check_writable;
 use crate::context::receive::recovery::Answer;
@@ -11,6 +12,7 @@ use crate::context::{Context, Flow, ReceiveContext};
 use crate::delivery::Host;
 use crate::function::Function;
 use crate::offloads::Offloads;
+use crate::probing::ContextName;
 use crate::ring::{ContextId, CreateContext, ErrorCode, ResyncResponse, RrState, Slice};
 
 /// Makes a receive context (`l5o_create`).
@@ -55,6 +57,8 @@ fn insert(
         .insert(hash, function.id.0, flow, slot)
         .map_err(|_| ErrorCode::ContextExists)?;
     function.tags_left -= tags;
+    let protocol = command.layers.ids()[0];
+    name(function, command.context).created(protocol, &command.flow);
     Ok(())
 }
 
@@ -131,12 +135,22 @@ pub(crate) fn resync_response(
     let protocol = table.ids().get(usize::from(layer));
     let protocol = *protocol.ok_or(ErrorCode::BadParameters)?;
     let index = response.confirmed.then_some(response.index);
-    let event = match table.answer(at, layer, position, index) {
-        Answer::Resumed => Event::RxConfirmed,
-        Answer::Refused => Event::RxRefuted,
-        Answer::Stale => Event::RxStaleAnswers,
+    let (event, answer) = match table.answer(at, layer, position, index) {
+        Answer::Resumed => (Event::RxConfirmed, ResyncAnswer::Confirmed),
+        Answer::Refused => (Event::RxRefuted, ResyncAnswer::Refused),
+        Answer::Stale => (Event::RxStaleAnswers, ResyncAnswer::Stale),
     };
+    probes::resync_response(&|| probes::ResyncResponse {
+        function: function.id.0,
+        context: response.context.0,
+        protocol: protocol.0,
+        seq: response.tcpsn.0,
+        answer,
+    });
     counters.l5.count(protocol, event, 1);
+    if event == Event::RxConfirmed {
+        name(function, response.context).resumed(protocol, Resumption::Confirmed);
+    }
     Ok(())
 }
 
@@ -168,6 +182,14 @@ pub(crate) fn destroyed(
             .count(*innermost, Event::RxBuffersUnmapped, mapped as u64);
     }
     for_each_host(function, |host| host.show_all(context.id));
+    name(function, context.id).destroyed();
+}
+
+fn name(function: &Function, context: ContextId) -> ContextName {
+    ContextName {
+        function: function.id,
+        context,
+    }
 }
 
 fn for_each_host(function: &mut Function, mut show: impl FnMut(&mut Host<'_>)) {

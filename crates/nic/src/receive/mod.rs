@@ -11,6 +11,7 @@ mod command;
 
 use std::time::Instant;
 
+use probes::DropReason;
 use wire::ParseError;
 use wire::packet::{Class, Parsed, Prediction, classify};
 use wire::tcp::{self, Flags};
@@ -20,11 +21,11 @@ pub(crate) use command::{
 };
 
 use crate::accel::{self, Handled, Owned};
-use crate::counters::Counters;
 use crate::delivery::Host;
 use crate::frame::{FrameMeta, Segment};
 use crate::function::Function;
 use crate::offloads::Offloads;
+use crate::probing::drop_packet;
 use crate::ring::accel::Established;
 use crate::ring::{ErrorCode, Slice};
 
@@ -62,8 +63,7 @@ pub(crate) fn handle_frame(
     function.counters.rx_packets += 1;
     function.counters.rx_bytes += frame.len() as u64;
     if function.faults.drops() {
-        function.counters.rx_fault_dropped += 1;
-        return;
+        return count_drop(function, DropReason::RxFaultDropped);
     }
     if let Some((parsed, hash)) = recent.parse(frame) {
         let segment = Segment::new(frame, parsed, meta, hash);
@@ -76,7 +76,7 @@ pub(crate) fn handle_frame(
             let segment = Segment::new(frame, parsed, meta, hash);
             handle_tcp(offloads, function, now, segment);
         }
-        Class::Malformed(error) => count_malformed(&mut function.counters, *error),
+        Class::Malformed(error) => drop_malformed(function, *error),
         class => {
             if !is_credible(offloads, function, now, frame, class) {
                 return;
@@ -181,8 +181,7 @@ fn handle_tcp(
     // A frame from a local sender may have its checksum still to be made: it was never on a wire.
     let known_valid = meta.checksum_valid || meta.needs_checksum.is_some();
     if !known_valid && !parsed.verify_checksums(segment.frame) {
-        function.counters.rx_csum_bad += 1;
-        return;
+        return count_drop(function, DropReason::RxCsumBad);
     }
     function.counters.rx_csum_ok += 1;
     let mut established = None;
@@ -234,15 +233,18 @@ fn deliver(
     }
 }
 
-fn count_malformed(counters: &mut Counters, error: ParseError) {
-    counters.rx_malformed += 1;
+fn drop_malformed(function: &mut Function, error: ParseError) {
     let reason = match error {
-        ParseError::Truncated { .. } => &mut counters.rx_malformed_truncated,
-        ParseError::BadHeaderLength(_) | ParseError::BadLength(_) => {
-            &mut counters.rx_malformed_length
-        }
-        ParseError::BadOption { .. } => &mut counters.rx_malformed_option,
-        _ => &mut counters.rx_malformed_value,
+        ParseError::Truncated { .. } => DropReason::RxMalformedTruncated,
+        ParseError::BadHeaderLength(_) | ParseError::BadLength(_) => DropReason::RxMalformedLength,
+        ParseError::BadOption { .. } => DropReason::RxMalformedOption,
+        _ => DropReason::RxMalformedValue,
     };
-    *reason += 1;
+    count_drop(function, reason);
+}
+
+/// Counts the packet at hand, which is dropped.
+#[cold]
+fn count_drop(function: &mut Function, reason: DropReason) {
+    drop_packet(&mut function.counters, function.id, reason);
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use l5p::Event;
+use probes::DropReason;
 use wire::SeqNum;
 use wire::checksum::Sum;
 use wire::{FlowKey, ethernet};
@@ -11,6 +12,7 @@ use crate::config::NicConfig;
 use crate::context::Contexts;
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
+use crate::probing::drop_packet;
 use crate::ring::{
     DeviceRegions, ErrorCode, FunctionConfig, Gather, RecoverContext, Send, SendFlags,
 };
@@ -158,11 +160,11 @@ impl Job {
         }
         self.flow_hash = env.hasher.hash(&tcp.flow);
         let Some(context) = env.contexts.transmit(env.function, id, env.counters) else {
-            env.counters.tx_drop_no_context += 1;
+            drop_packet(env.counters, env.function, DropReason::TxDropNoContext);
             return Err(ErrorCode::NoContext);
         };
         if !context.is_for(self.flow_hash) {
-            env.counters.tx_drop_no_context += 1;
+            drop_packet(env.counters, env.function, DropReason::TxDropNoContext);
             return Err(ErrorCode::WrongFlow);
         }
         if let Some(seek) = &self.seek {

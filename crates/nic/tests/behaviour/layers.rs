@@ -14,6 +14,7 @@ fn each_module_uses_only_those_below_it() {
             "cache",
             "prefetch",
             "switch",
+            "probing",
             "flow_table",
             "frame",
             // A function: its contexts, buffers and rings.

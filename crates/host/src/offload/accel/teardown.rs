@@ -5,17 +5,18 @@ use std::time::{Duration, Instant};
 
 use nic::ring::ErrorCode;
 use nic::ring::accel::Teardown;
+use probes::EndReason;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 
 use super::room::Room;
 use super::{ConnectionOffload, descriptor};
-use crate::SocketId;
 use crate::device::Device;
 use crate::driver::{self, FrameInfo};
 use crate::memory::Buffer;
 use crate::socket::quasi::Flag;
 use crate::socket::{ReceiveSide, SendSide, Socket, TeardownPhase, User};
+use crate::{SocketId, probing};
 
 /// Connections on their way to the NIC.
 #[derive(Debug, Default)]
@@ -252,6 +253,7 @@ impl ConnectionOffload {
                 if let Some((quasi, _)) = self.transport.sockets.remove_quasi(id) {
                     let flow = self.transport.sockets.quasis.flow(&quasi);
                     self.transport.demux.remove(&flow);
+                    probing::connection_closed(&flow, || EndReason::FinishedByNic);
                     self.transport.device.counters.accel_curr_quasi -= 1;
                 }
             } else if let Some(socket) = self.transport.sockets.get(id)

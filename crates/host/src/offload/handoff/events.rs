@@ -5,6 +5,7 @@ use std::time::Instant;
 use nic::ring::ContextId;
 use nic::ring::ErrorCode;
 use nic::ring::toe::{ToeEvent, ToeId};
+use probes::HandoffOutcome;
 use tcp::TimeWaitEntry;
 use wire::SeqNum;
 
@@ -13,7 +14,7 @@ use crate::driver::{Delivered, FrameInfo};
 use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::socket::{Membership, OffloadedConnection, Phase, Recover, Socket};
-use crate::{CloseReason, SocketId, SpliceRefused};
+use crate::{CloseReason, SocketId, SpliceRefused, probing};
 
 impl ConnectionOffload {
     /// Takes what the NIC tells.
@@ -154,6 +155,9 @@ impl ConnectionOffload {
             if let Some(offloaded) = offloaded {
                 is_new = offloaded.accept();
             }
+            if is_new {
+                probing::handoff(&socket.flow, HandoffOutcome::Accepted);
+            }
             is_new
         });
         self.transport.device.counters.handoff_curr += u64::from(is_new);
@@ -186,6 +190,7 @@ impl ConnectionOffload {
         let Some(socket) = self.transport.sockets.get_mut(id) else {
             return;
         };
+        probing::handoff(&socket.flow, HandoffOutcome::Refused);
         if let Some(offloaded) = socket
             .owner
             .end_handoff_if(|offloaded| offloaded.toe == toe)
@@ -214,6 +219,7 @@ impl ConnectionOffload {
         let Some(offloaded) = socket.owner.end_handoff() else {
             return;
         };
+        probing::handoff(&socket.flow, HandoffOutcome::Closed);
         self.transport.device.counters.handoff_curr -= u64::from(offloaded.is_accepted());
         if let Some(slice) = offloaded.image {
             self.transport.device.driver.reclaim_image(slice);

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
+use probes::HandoffOutcome;
+
 use super::ConnectionOffload;
-use crate::SocketId;
+use crate::{SocketId, probing};
 
 impl ConnectionOffload {
     /// Takes back what the NIC had: connections that were handed off go on from their last agreed state, contexts' work is done by
@@ -49,6 +51,7 @@ impl ConnectionOffload {
             }
             self.transport.device.counters.handoff_curr -= u64::from(offloaded.is_accepted());
             self.transport.device.counters.handoff_recovered += 1;
+            probing::handoff(&socket.flow, HandoffOutcome::NicReset);
             let held = socket.stream.held();
             let known = socket.known_to_nic(&offloaded);
             socket

@@ -10,7 +10,7 @@ use super::ConnectionOffload;
 use crate::device::Device;
 use crate::driver::bytes_of;
 use crate::socket::{OffloadedConnection, Socket};
-use crate::{CloseReason, SocketError, SocketId};
+use crate::{CloseReason, SocketError, SocketId, probing};
 
 impl ConnectionOffload {
     /// Asks the NIC for a connection that was handed off. Answers whether it is on its way back.
@@ -59,6 +59,7 @@ impl ConnectionOffload {
             RestoreReason::Asked => self.transport.device.counters.handoff_restored += 1,
             _ => self.transport.device.counters.handoff_given_back += 1,
         }
+        probing::handoff(&socket.flow, probing::returned(reason));
         self.handoff.left(&mut socket.record);
         let device = &mut self.transport.device;
         let brought = bring_back(now, socket, &offloaded, device);

@@ -207,7 +207,7 @@ impl ConnectionOffload {
             };
             socket.owner.end_splice();
             socket.tcp.conclude();
-            socket.ended = Some(Box::new(closed.clone()));
+            socket.end(closed.clone());
             socket.sending.close();
             socket.membership.leave(Membership::FLOW);
             self.transport.demux.remove(&socket.flow);

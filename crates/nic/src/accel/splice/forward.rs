@@ -1,5 +1,6 @@
 //! What leaves for a peer.
 
+use probes::DropReason;
 use wire::SeqNum;
 use wire::packet::{IpVersion, Parsed};
 use wire::tcp::{self, Flags};
@@ -13,6 +14,7 @@ use super::translate::{
 use crate::accel::AccelEnv;
 use crate::frame::FrameMeta;
 use crate::frame::Segment;
+use crate::probing::drop_packet;
 use crate::ring::accel::Side;
 
 /// Forwards a segment whole; one that is too large for the other leg, or whose checksum is not known, in packets.
@@ -97,11 +99,19 @@ pub(super) fn up_to(
     );
 }
 
+/// A segment is not forwarded.
+#[cold]
+pub(super) fn drop_segment(env: &mut AccelEnv<'_>) {
+    let function = &mut *env.function;
+    let reason = DropReason::AccelSpliceDropped;
+    drop_packet(&mut function.counters, function.id, reason);
+}
+
 /// Sends a challenge ACK, unless there was one just now.
 #[cold]
 pub(super) fn challenge(pair: &mut Pair, side: Side, env: &mut AccelEnv<'_>, now: u32) {
     let (half, _) = pair.legs_mut(side);
-    env.function.counters.accel_splice_dropped += 1;
+    drop_segment(env);
     if reply::may_challenge(half, now) {
         env.function.counters.accel_splice_challenges += 1;
         acknowledge(pair, side, env);
@@ -138,7 +148,9 @@ fn leaves(pair: &mut Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment
     let (from, _) = pair.legs_mut(side);
     let may_go_on = !from.heeds_marks() || from.take_marks(&segment.parsed.tcp);
     let leaves = segment.parsed.hop_limit > 1 && may_go_on;
-    env.function.counters.accel_splice_dropped += u64::from(!leaves);
+    if !leaves {
+        drop_segment(env);
+    }
     leaves
 }
 
@@ -187,7 +199,7 @@ fn cut(pair: &Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>, c
     let parsed = segment.parsed;
     let reset = parsed.tcp.flags.contains(Flags::RST);
     if cut.bytes > 0 && (cut.per_packet == 0 || reset) {
-        env.function.counters.accel_splice_dropped += 1;
+        drop_segment(env);
         return;
     }
     let incoming = incoming(segment, false);

@@ -132,7 +132,7 @@ impl Splices {
         };
         if matches!(pair.phase, Phase::Ended { .. }) {
             // The host does not know yet.
-            env.function.counters.accel_splice_dropped += 1;
+            forward::drop_segment(env);
             return Handled::Taken;
         }
         let parsed = segment.parsed;
@@ -152,7 +152,7 @@ impl Splices {
             }
             Verdict::Challenge => forward::challenge(pair, side, env, now),
             Verdict::Acknowledge => forward::acknowledge(pair, side, env),
-            Verdict::Drop => env.function.counters.accel_splice_dropped += 1,
+            Verdict::Drop => forward::drop_segment(env),
             Verdict::Reopens => {
                 return match self.end(slot, SpliceEnd::Finished, &mut Hosts::of(env)) {
                     true => Handled::Pass(None),

@@ -23,6 +23,7 @@ use shared::Output;
 use wire::SeqNum;
 
 use crate::counters::L5Counters;
+use crate::probing::ContextName;
 use crate::resources::Resources;
 use crate::ring::{ErrorCode, Slice};
 use nested::Nested;
@@ -106,8 +107,8 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// What is to be placed of the packet that came last, and the notes on it.
     fn metadata(&mut self) -> (&mut PlacedList, &mut NoteList);
 
-    /// Counts what happened with the packet that came last.
-    fn count(&mut self, counters: &mut L5Counters, packet: Counted);
+    /// Counts what happened with the packet that came last, for a context of this name, and tells tracers.
+    fn count(&mut self, at: u32, name: ContextName, counters: &mut L5Counters, packet: Counted);
 }
 
 /// A part of a packet.

@@ -35,6 +35,7 @@ use super::rr_table::RrTable;
 use super::single::{answer, count, due_request};
 use super::{Counted, Made, Part, ReceiveTable, Received, Request, Slab};
 use crate::counters::L5Counters;
+use crate::probing::ContextName;
 use crate::resources::Resources;
 use crate::ring::{ErrorCode, Slice};
 
@@ -279,8 +280,11 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         self.inside.metadata()
     }
 
-    fn count(&mut self, counters: &mut L5Counters, packet: Counted) {
-        count(counters, self.ids[0], &mut self.shared.counts);
-        self.inside.count(counters, packet);
+    fn count(&mut self, at: u32, name: ContextName, counters: &mut L5Counters, packet: Counted) {
+        count(counters, name, self.ids[0], &mut self.shared.counts, || {
+            let outer = self.contexts.get(at);
+            outer.is_none_or(|outer| outer.recovery.is_in_step())
+        });
+        self.inside.count(at, name, counters, packet);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use l5p::{Direction, Event, Layers, Note, Parameters, Protocol, ProtocolId, Results};
+use probes::{LossReason, Resumption};
 use shared::Output;
 use wire::SeqNum;
 
@@ -13,6 +14,7 @@ use super::recovery::{Answer, ArrivalOrder, Counts, Recovery, Shared, Verdict};
 use super::rr_table::RrTable;
 use super::{Counted, Made, Part, ReceiveTable, Received, Request, Slab};
 use crate::counters::L5Counters;
+use crate::probing::ContextName;
 use crate::resources::{Charge, Resources};
 use crate::ring::{ErrorCode, Slice};
 
@@ -266,7 +268,7 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
     }
 
     #[inline]
-    fn count(&mut self, counters: &mut L5Counters, packet: Counted) {
+    fn count(&mut self, at: u32, name: ContextName, counters: &mut L5Counters, packet: Counted) {
         if let Some(noted) = O::noted(&mut self.shared.noted) {
             count_placed(counters, self.id, packet, noted);
         }
@@ -278,7 +280,9 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
             counters.count(self.id, Event::RxResultBytes, written.bytes);
             counters.count(self.id, Event::RxResultsLost, written.lost);
         }
-        count(counters, self.id, &mut self.shared.counts);
+        count(counters, name, self.id, &mut self.shared.counts, || {
+            self.contexts.get(at).is_none_or(Recovery::is_in_step)
+        });
     }
 }
 
@@ -306,13 +310,22 @@ pub(super) fn answer<P: Protocol, O: Observer>(
     recovery.answer(shared, position, index.is_some(), index.unwrap_or(0))
 }
 
-/// Counts what happened in a layer.
+/// Counts what happened in a layer of a context, and tells tracers; `is_in_step`: whether the layer knows after that where messages begin.
 #[inline]
-pub(super) fn count(counters: &mut L5Counters, id: ProtocolId, counts: &mut Counts) {
+pub(super) fn count(
+    counters: &mut L5Counters,
+    name: ContextName,
+    id: ProtocolId,
+    counts: &mut Counts,
+    is_in_step: impl FnOnce() -> bool,
+) {
     if *counts == Counts::default() {
         return;
     }
     let counts = std::mem::take(counts);
+    if counts.searches + counts.late_headers + counts.counted_headers > 0 {
+        trace(name, id, counts, is_in_step());
+    }
     let unasked = counts.requests_skipped + counts.guesses_lost;
     for (event, count) in [
         (Event::RxFailed, counts.failed),
@@ -325,6 +338,27 @@ pub(super) fn count(counters: &mut L5Counters, id: ProtocolId, counts: &mut Coun
         (Event::RxRequestsSkipped, unasked),
     ] {
         counters.count(id, event, count.into());
+    }
+}
+
+/// Tells tracers of the searches for messages that began and ended: in an order that leaves the layer in step, or searching.
+#[cold]
+#[inline(never)]
+fn trace(name: ContextName, id: ProtocolId, counts: Counts, is_in_step: bool) {
+    let lost = || {
+        let reason = match counts.failed {
+            0 => LossReason::HeaderMissing,
+            _ => LossReason::CheckFailed,
+        };
+        (0..counts.searches).for_each(|_| name.lost(id, reason));
+    };
+    if is_in_step {
+        lost();
+    }
+    (0..counts.late_headers).for_each(|_| name.resumed(id, Resumption::LateHeader));
+    (0..counts.counted_headers).for_each(|_| name.resumed(id, Resumption::Counted));
+    if !is_in_step {
+        lost();
     }
 }
 
