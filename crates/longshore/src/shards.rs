@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const BACKLOG: u64 = 256;
 /// Errands that a thread does in a turn.
 const AT_ONCE: usize = 64;
-/// How often a thread that ends is looked for.
+/// How often threads that end are looked at.
 const LOOK: Duration = Duration::from_millis(5);
 /// The first core's thread is woken when there are so many sockets, to look after the heap.
 const MANY: u32 = 64;
@@ -58,6 +58,8 @@ struct Running<S> {
     overdue: u64,
     /// Errands that must be done when it is asked next whether the thread goes on.
     awaited: u64,
+    /// Errands that must be done when it has ended what it was told to end.
+    due: u64,
     errands: Option<Sender<Errand<S>>>,
     thread: Option<JoinHandle<Result<()>>>,
 }
@@ -109,6 +111,7 @@ impl<S: Shard> Threads<S> {
                 given: 0,
                 overdue: 0,
                 awaited: 0,
+                due: 0,
                 errands: Some(errands),
                 thread: Some(thread.context("no thread for another core")?),
             });
@@ -152,6 +155,7 @@ impl<S: Shard> Threads<S> {
     pub fn tell_each(&mut self, errand: impl Fn(&mut S, &mut Attached) + Clone + Send + 'static) {
         for running in &mut self.0 {
             running.give(Box::new(errand.clone()));
+            running.due = running.given;
         }
     }
 
@@ -188,8 +192,8 @@ impl<S: Shard> Threads<S> {
             tracing::warn!(target: LIMITED, "worker {} does not answer", stuck.worker);
             return false;
         }
-        self.tell_each(|_, _| ());
         for running in &mut self.0 {
+            running.give(Box::new(|_, _| ()));
             running.awaited = running.given;
         }
         true
@@ -201,20 +205,55 @@ impl<S: Shard> Threads<S> {
         sockets.map(|it| it.load(Ordering::Relaxed)).sum()
     }
 
-    /// The number of one that has not ended what it was told to end.
+    /// The number of one that has not ended what it was told to end, also if it has not heard yet that it is to. One whose thread has ended is not
+    /// waited for.
     pub fn unfinished(&self) -> Option<usize> {
         let mut threads = self.0.iter();
-        let found = threads.find(|it| !it.told.is_done.load(Ordering::Acquire));
-        found.map(|it| it.worker)
+        threads.find(|it| !it.is_finished()).map(|it| it.worker)
     }
 
-    /// Ends them, after what was posted has gone out. One that does not answer is left behind.
+    /// Goes on with `own`, on a stack of this thread, until it and all others have ended what they were told to end, or for so long at most. One
+    /// that has not is named in the log.
     ///
     /// # Errors
-    /// What a port has failed with.
+    /// `own`, or its stack, can't go on.
+    pub fn run_until_done(
+        &mut self,
+        own: &mut S,
+        attached: &mut Attached,
+        limit: Duration,
+    ) -> Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            let now = Instant::now();
+            let mut progress = attached.runtime.poll(now)?;
+            progress |= own.poll(now, attached)?;
+            let unfinished = self.unfinished();
+            if own.is_done() && unfinished.is_none() {
+                return Ok(());
+            }
+            if now >= end {
+                if let Some(worker) = unfinished {
+                    tracing::warn!("worker {worker} is not done, and is not waited for");
+                }
+                return Ok(());
+            }
+            if !progress {
+                let look = end.min(now + LOOK);
+                let deadline = own.poll_timeout().map_or(look, |at| at.min(look));
+                attached.runtime.wait(now, Some(deadline), &[])?;
+            }
+        }
+    }
+
+    /// Ends all of them, after what was posted has gone out. One that does not answer is left behind.
+    ///
+    /// # Errors
+    /// What the first has failed with, of those that have.
     pub fn stop(&mut self) -> Result<()> {
         self.tell_to_end();
-        self.0.iter_mut().try_for_each(Running::stop)
+        let stopped: Vec<_> = self.0.iter_mut().map(Running::stop).collect();
+        stopped.into_iter().collect()
     }
 }
 
@@ -265,6 +304,13 @@ impl<S> Running<S> {
         self.given - self.told.done.load(Ordering::Relaxed)
     }
 
+    /// In this order: a thread says that it is not done before it says that it was told.
+    fn is_finished(&self) -> bool {
+        let told = &*self.told;
+        let is_done = self.has_done(self.due) && told.is_done.load(Ordering::Acquire);
+        is_done || told.has_ended.load(Ordering::Acquire)
+    }
+
     fn is_late(&self) -> bool {
         !self.has_done(self.overdue) && !self.told.has_ended.load(Ordering::Acquire)
     }
@@ -296,7 +342,7 @@ impl<S> Running<S> {
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(result)) => result,
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            Some(Err(_)) => Err(anyhow!("worker {} has panicked", self.worker)),
         }
     }
 }
@@ -325,8 +371,13 @@ impl<S: Shard> Worker<S> {
             let now = Instant::now();
             let mut progress = attached.runtime.poll(now)?;
             progress |= self.shard.poll(now, &mut attached)?;
-            self.tell(attached.runtime.stack().socket_count());
-            match self.do_errands(&mut attached) {
+            let (done, nothing) = self.do_errands(&mut attached);
+            let is_news = self.tell(attached.runtime.stack().socket_count());
+            self.told.done.fetch_add(done, Ordering::Release);
+            if is_news {
+                self.first.ring();
+            }
+            match nothing {
                 Some(TryRecvError::Disconnected) => {
                     attached.runtime.shutdown(Instant::now())?;
                     return Ok(());
@@ -340,21 +391,19 @@ impl<S: Shard> Worker<S> {
         }
     }
 
-    /// Does what it was given, but no more than it may in a turn. Why it has stopped, if there was nothing at all.
-    fn do_errands(&mut self, attached: &mut Attached) -> Option<TryRecvError> {
+    /// Does what it was given, but no more than it may in a turn. How much that was, and why there was nothing at all, if so.
+    fn do_errands(&mut self, attached: &mut Attached) -> (u64, Option<TryRecvError>) {
         for nth in 0..AT_ONCE {
             match self.inbox.try_recv() {
-                Ok(errand) => {
-                    errand(&mut self.shard, attached);
-                    self.told.done.fetch_add(1, Ordering::Release);
-                }
-                Err(why) => return (nth == 0).then_some(why),
+                Ok(errand) => errand(&mut self.shard, attached),
+                Err(why) => return (nth as u64, (nth == 0).then_some(why)),
             }
         }
-        None
+        (AT_ONCE as u64, None)
     }
 
-    fn tell(&self, sockets: u32) {
+    /// Tells the first thread how it is. Whether that is to be woken for it.
+    fn tell(&self, sockets: u32) -> bool {
         let told = &*self.told;
         let before = told.sockets.load(Ordering::Relaxed);
         if before != sockets {
@@ -365,122 +414,9 @@ impl<S: Shard> Worker<S> {
         if was_done != is_done {
             told.is_done.store(is_done, Ordering::Release);
         }
-        if (before < MANY && sockets >= MANY) || (is_done && !was_done) {
-            self.first.ring();
-        }
+        (before < MANY && sockets >= MANY) || (is_done && !was_done)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Barrier;
-
-    use host::runtime::Builder;
-    use port::memory::{LinkConfig, link};
-
-    use super::*;
-
-    struct Idle;
-
-    impl Shard for Idle {
-        fn poll(&mut self, _now: Instant, _attached: &mut Attached) -> Result<bool> {
-            Ok(false)
-        }
-
-        fn poll_timeout(&self) -> Option<Instant> {
-            None
-        }
-    }
-
-    /// A thread that does what it is given when a test says so.
-    fn one() -> (Threads<Idle>, Arc<Told>, Receiver<Errand<Idle>>) {
-        let told = Arc::new(Told::default());
-        let (errands, inbox) = mpsc::channel();
-        let running = Running {
-            worker: 1,
-            bell: Doorbell::new().expect("a descriptor is left"),
-            told: Arc::clone(&told),
-            given: 0,
-            overdue: 0,
-            awaited: 0,
-            errands: Some(errands),
-            thread: None,
-        };
-        (Threads(vec![running]), told, inbox)
-    }
-
-    #[test]
-    fn who_was_given_something_just_now_goes_on_and_who_does_nothing_does_not() {
-        let (mut threads, told, inbox) = one();
-        for _ in 0..5 {
-            assert!(threads.go_on());
-            // It does all that it has, and is given more before this is asked again.
-            told.done
-                .fetch_add(inbox.try_iter().count() as u64, Ordering::Release);
-            threads.tell_each(|_, _| ());
-        }
-        assert!(threads.go_on());
-        assert!(!threads.go_on());
-        assert!(!threads.go_on());
-        told.done
-            .fetch_add(inbox.try_iter().count() as u64, Ordering::Release);
-        assert!(threads.go_on());
-    }
-
-    #[test]
-    fn who_is_far_behind_is_given_no_more_news() {
-        let (mut threads, told, inbox) = one();
-        for _ in 0..2 * BACKLOG {
-            threads.tell_each_in_time(|_, _| ());
-        }
-        assert_eq!(inbox.try_iter().count() as u64, BACKLOG);
-        told.done.store(BACKLOG, Ordering::Release);
-        threads.tell_each_in_time(|_, _| ());
-        assert_eq!(inbox.try_iter().count(), 1);
-    }
-
-    /// So many threads that have nothing to do.
-    fn threads(count: usize) -> Threads<Idle> {
-        let shards = (0..count).map(|_| {
-            let (port, other) = link(LinkConfig::for_mtu(1500));
-            // The port would fail without it.
-            std::mem::forget(other);
-            let mut builder = Builder::new(["10.0.0.1/24".parse().unwrap()]).unwrap();
-            builder.stack.memory = 32 << 20;
-            builder.runtime.own_thread = false;
-            let attached = Attached {
-                runtime: builder.on_port(port).unwrap(),
-                tap: None,
-                addresses: Vec::new(),
-                key_log: None,
-                estate: None,
-            };
-            (Idle, attached)
-        });
-        let bell = Doorbell::new().unwrap();
-        Threads::start("test", shards.collect(), &Cores::Count(1), &bell).unwrap()
-    }
-
-    #[test]
-    fn who_does_not_answer_is_named_and_is_not_waited_for_again() {
-        let mut threads = threads(2);
-        assert_eq!(threads.with_each(|_, _| 7).unwrap(), [7, 7]);
-        let gate = Arc::new(Barrier::new(2));
-        let shut = Arc::clone(&gate);
-        threads.0[1].give(Box::new(move |_, _| _ = shut.wait()));
-        let told = threads.with_each(|_, _| ()).unwrap_err().to_string();
-        assert_eq!(told, "worker 2 does not answer within 2 s");
-        let given = threads.0[1].given;
-        assert!(threads.with_each(|_, _| ()).is_err());
-        assert_eq!(threads.0[1].given, given, "it was asked again");
-        assert!(threads.go_on());
-        assert!(!threads.go_on());
-
-        gate.wait();
-        while !threads.go_on() {
-            thread::yield_now();
-        }
-        assert_eq!(threads.with_each(|_, _| ()).unwrap().len(), 2);
-        threads.stop().unwrap();
-    }
-}
+pub(crate) mod tests;

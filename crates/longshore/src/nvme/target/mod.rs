@@ -3,8 +3,12 @@
 mod memory;
 mod namespaces;
 mod options;
+mod part;
 mod report;
+#[cfg(test)]
+mod tests;
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,14 +33,13 @@ use crate::shards::{Shard, Threads};
 use crate::signals::Signals;
 
 pub use options::{EXAMPLES, Target};
+use part::{Part, Stage};
 pub use report::TargetCounters;
 
 /// How often files are looked at whether they have grown.
 const REFRESH: Duration = Duration::from_secs(1);
 /// How long commands in flight are waited for at the end, and connections after that.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How often other cores are asked whether they are done with that.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Serves until it is told to end.
 ///
@@ -93,8 +96,10 @@ pub fn run(options: &Target) -> Result<()> {
         others,
         refreshed,
     };
-    service.run(&mut serving, &mut attached)?;
-    drain(&mut serving, &mut attached)?;
+    let served = service.run(&mut serving, &mut attached);
+    let served = served.and_then(|_| drain(&mut serving, &mut attached));
+    let target = &serving.own.target;
+    end(served, &mut serving.others, || target.sync())?;
 
     drop(control);
     attached.runtime.shutdown(Instant::now())?;
@@ -123,7 +128,7 @@ fn parts(
         let mut target = glue::Target::with(now, stack, machine, glue_options.clone(), stores)?;
         target.set_bells(bells.clone());
         listen(&mut target, &mut attached, options)?;
-        Ok((Part(target), attached))
+        Ok((Part::new(target), attached))
     });
     parts.collect()
 }
@@ -199,25 +204,6 @@ fn config(options: &Target, subsystems: Vec<Subsystem>, cores: usize) -> Config 
     }
 }
 
-/// What one core does of the target.
-struct Part(glue::Target);
-
-impl Shard for Part {
-    fn poll(&mut self, now: Instant, attached: &mut Attached) -> Result<bool> {
-        let stack = attached.runtime.stack();
-        let mut progress = false;
-        while let Some(event) = stack.poll_event() {
-            progress = true;
-            self.0.handle_event(now, stack, &event);
-        }
-        Ok(progress | self.0.poll(now, stack))
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.0.poll_timeout()
-    }
-}
-
 /// The part of this thread, those of others, and when files were looked at last: one looks for all.
 struct Serving {
     own: Part,
@@ -230,7 +216,7 @@ impl Application for Serving {
         self.others.check()?;
         if now.duration_since(self.refreshed) >= REFRESH {
             self.refreshed = now;
-            self.own.0.refresh();
+            self.own.target.refresh();
         }
         self.own.poll(now, attached)
     }
@@ -242,12 +228,12 @@ impl Application for Serving {
     }
 
     fn answer(&mut self, _now: Instant, request: Request, attached: &mut Attached) -> Answer {
-        let own = report::answer(request.clone(), &mut self.own.0, attached);
+        let own = report::answer(request.clone(), &mut self.own.target, attached);
         if self.others.are_none() {
             return own;
         }
         let others = self.others.with_each(move |part, attached| {
-            report::answer(request.clone(), &mut part.0, attached)
+            report::answer(request.clone(), &mut part.target, attached)
         });
         match others {
             Ok(others) => one_of(std::iter::once(own).chain(others).collect()),
@@ -264,64 +250,32 @@ impl Application for Serving {
     }
 }
 
-/// Finishes what hosts wait for, closes their connections, and makes durable what was written.
+/// Finishes what hosts wait for, and closes their connections.
 fn drain(serving: &mut Serving, attached: &mut Attached) -> Result<()> {
-    each(serving, attached, |part, attached| {
-        part.0.close_listeners(attached.runtime.stack());
-    });
-    run_until(serving, attached, |part, _| part.0.is_idle())?;
-    each(serving, attached, |part, attached| {
-        part.0.close_all(Instant::now(), attached.runtime.stack());
-    });
-    run_until(serving, attached, |part, attached| {
-        part.0.is_idle() && attached.runtime.stack().sockets().next().is_none()
-    })?;
-    // Stores that are dropped have done what they had begun.
-    let stopped = serving.others.stop();
-    let synced = serving.own.0.sync();
-    synced.context("what was written last is not all durable")?;
-    stopped
-}
-
-/// Has all cores do it.
-fn each(
-    serving: &mut Serving,
-    attached: &mut Attached,
-    errand: impl Fn(&mut Part, &mut Attached) + Clone + Send + 'static,
-) {
-    errand(&mut serving.own, attached);
-    if let Err(error) = serving.others.with_each(errand) {
-        tracing::warn!("{error:#}: it is not waited for");
+    for stage in [Stage::Finishing, Stage::Closing] {
+        serving.own.begin(stage, attached);
+        // One that is late does it late, and keeps no other from its own.
+        let others = &mut serving.others;
+        others.tell_each(move |part, attached| part.begin(stage, attached));
+        others.run_until_done(&mut serving.own, attached, DRAIN)?;
     }
+    Ok(())
 }
 
-/// Goes on until all cores are `done`, or have had time enough.
-fn run_until(
-    serving: &mut Serving,
-    attached: &mut Attached,
-    done: impl Fn(&mut Part, &mut Attached) -> bool + Clone + Send + 'static,
+/// Ends the other threads, and makes durable what was written, whatever the target has ended with.
+fn end<S: Shard>(
+    served: Result<()>,
+    others: &mut Threads<S>,
+    sync: impl FnOnce() -> io::Result<()>,
 ) -> Result<()> {
-    let end = Instant::now() + DRAIN;
-    loop {
-        let now = Instant::now();
-        let mut progress = attached.runtime.poll(now)?;
-        progress |= serving.own.poll(now, attached)?;
-        if now >= end {
-            return Ok(());
-        }
-        if done(&mut serving.own, attached) {
-            let others = serving.others.with_each(done.clone());
-            // One that has ended or hangs is found when all are ended.
-            if others.map_or(true, |others| others.iter().all(|done| *done)) {
-                return Ok(());
-            }
-        }
-        if !progress {
-            let look = end.min(now + LOOK);
-            let deadline = serving.poll_timeout().map_or(look, |at| at.min(look));
-            attached.runtime.wait(now, Some(deadline), &[])?;
-        }
+    // Stores that are dropped have done what they had begun.
+    let stopped = others.stop();
+    let synced = sync().context("what was written last is not all durable");
+    let ended = served.and(stopped);
+    if let (Err(_), Err(error)) = (&ended, &synced) {
+        tracing::error!("{error:#}");
     }
+    ended.and(synced)
 }
 
 /// What is served, and how hosts reach it.
