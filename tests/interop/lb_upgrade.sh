@@ -77,6 +77,7 @@ knows_backends 'one core'
 
 if first --accel splice; then
     misfits_are_refused
+    successors_that_break_off
     # Bytes that the NIC relays, by a response and by a tunnel; and `drain`, which stays.
     "$LONGSHORE" lb drain "$control" app "$linux4:8082"
     status=0

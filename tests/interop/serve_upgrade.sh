@@ -18,6 +18,7 @@ whole 'one core'
 # ---- what does not fit ------------------------------------------------------------------------------------------
 if first; then
     misfits_are_refused
+    successors_that_break_off
     # The service manager hears which process is the main one, and from it.
     if command -v python3 >/dev/null; then
         start notified.log python3 -u -c '

@@ -241,6 +241,45 @@ print(it.recv(1000).decode())' "$control")
     fi
 }
 
+# successors_that_break_off: of a service that runs on one core. One says what is no word, one hangs up, and both live on: they may read the queue.
+successors_that_break_off() {
+    local manner successor status
+    command -v python3 >/dev/null || return 0
+    for manner in 'says what is no word' 'hangs up'; do
+        # The old process has something to wait for.
+        download slow --http1.1
+        start broken.log python3 -c '
+import json, socket, sys, time
+control, service, tap, manner = sys.argv[1:]
+it = socket.socket(socket.AF_UNIX)
+it.connect(control)
+claim = {"command": "take_over", "version": 3, "service": service, "tap": tap, "queues": 1, "packets_only": False}
+it.sendall(json.dumps(claim).encode() + b"\n")
+estate, descriptors, _, _ = socket.recv_fds(it, 1 << 16, 8)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+socket.send_fds(it, [b"{\"ready\":{\"listens\":[443]}}\n"], [theirs.fileno()])
+heard = b""
+while b"\"given\"" not in heard:
+    heard += it.recv(1 << 16)
+if manner == "hangs up":
+    it.close()
+else:
+    it.sendall(b"\"later\"\n")
+print("has it", flush=True)
+time.sleep(600)' "$control" "${command[1]}" "$tap" "$manner"
+        successor=$started
+        if eventually says broken.log 'has it' && sleep 0.5 && ! answers --max-time 2; then
+            ok "a successor that $manner still has the place"
+        else
+            not_ok "a successor that $manner still has the place" "$(last_words broken.log)"
+        fi
+        kill -9 "$successor"
+        status=0
+        wait "$download" || status=$?
+        is_whole "a successor that $manner gives the place back by its end" slow
+    done
+}
+
 # another_user: a process that has become another user.
 another_user() {
     first --user nobody

@@ -167,6 +167,7 @@ const SERVER: &[i64] = &[
     SYS_memfd_create,
     SYS_newfstatat,
     SYS_openat2,
+    SYS_pidfd_open,
     SYS_readlinkat,
     SYS_statx,
     SYS_unlinkat,

@@ -6,22 +6,21 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use attachment::peer;
+use anyhow::{Result, ensure};
 use host::Stack;
 use rustix::process::Pid;
 
 use super::line::Line;
+use super::other::{Heard, Other};
 use super::queues::{checked_ways, have_whole, hear_passed, is_over, settle, share_passed};
 use super::words::{AT_ONCE, Resting, Word, ends};
-use super::{All, Drains, Estate, PATIENCE, PREPARATION};
+use super::{All, Drains, Estate, HAND_OVER, LEAVE, PATIENCE, PREPARATION};
 use crate::control::Answer;
 
 /// A process that takes this one's place.
 #[derive(Debug)]
 pub struct Giving {
-    line: Line,
-    pid: Pid,
+    other: Other,
     /// How many workers there are here.
     workers: usize,
     /// By which the other process passes frames on, for each of them.
@@ -61,7 +60,7 @@ impl Giving {
     /// Gives a process on a connection to the control socket what it needs to get ready, with the control socket and the queue of each worker.
     ///
     /// # Errors
-    /// It is gone, or in another PID namespace.
+    /// It has ended, or is in another PID namespace.
     pub fn offer(
         now: Instant,
         stream: UnixStream,
@@ -69,15 +68,15 @@ impl Giving {
         control: BorrowedFd<'_>,
         queues: &[OwnedFd],
     ) -> Result<Giving> {
-        let pid = peer::pid(&stream)?.context("it is in another PID namespace")?;
-        let mut line = Line::new(stream)?;
+        let mut other = Other::at(stream)?;
         let descriptors: Vec<_> = iter::once(control)
             .chain(queues.iter().map(AsFd::as_fd))
             .collect();
-        line.say(&Answer::Estate(Box::new(estate)), &descriptors)?;
+        let estate = Answer::Estate(Box::new(estate));
+        let until = Instant::now() + PATIENCE;
+        other.line()?.say(until, &estate, &descriptors)?;
         Ok(Giving {
-            line,
-            pid,
+            other,
             workers: queues.len(),
             sockets: Arc::default(),
             phase: Phase::Offered {
@@ -88,7 +87,7 @@ impl Giving {
 
     /// The other process.
     pub fn pid(&self) -> Pid {
-        self.pid
+        self.other.pid()
     }
 
     /// Whether the other process serves.
@@ -107,56 +106,64 @@ impl Giving {
         drain: Option<Duration>,
     ) -> Result<Outcome> {
         match self.phase {
-            Phase::Offered { until } => match self.line.try_hear()? {
-                Some(Word::Ready { listens }) => {
-                    let left = self.give(all, listens)?;
-                    self.phase = Phase::Draining {
-                        limit: drain.map(|drain| now + drain),
-                        were_reset: false,
-                        look: now,
-                    };
-                    all.tell_each(move |shard, attached| shard.drain(now, attached, true));
-                    Ok(Outcome::Given(left))
-                }
-                Some(_) => anyhow::bail!("it said something else than that it is ready"),
-                None => {
-                    ensure!(
-                        now < until,
-                        "it was not ready within {} s",
-                        PREPARATION.as_secs()
-                    );
-                    Ok(Outcome::Unchanged)
-                }
-            },
-            Phase::Draining {
-                limit,
-                were_reset,
-                look,
-            } => match self.line.try_hear() {
-                Ok(Some(Word::Ended)) => Ok(Outcome::End),
-                Ok(_) if now < look => Ok(Outcome::Unchanged),
-                Ok(_) => {
-                    self.phase = Phase::Draining {
-                        limit,
-                        were_reset,
-                        look: now + LOOK,
-                    };
-                    let due = limit.filter(|limit| *limit <= now);
+            Phase::Offered { until } => self.poll_offered(now, all, drain, until),
+            Phase::Draining { look, .. } => match self.other.hear() {
+                // Also if `Over` was not said: the other process has all queues for itself then, and nothing comes to this one any more.
+                Heard::Word(Word::Taken | Word::Ended) => Ok(Outcome::End),
+                Heard::Word(_) => Ok(self.say_nothing_more()),
+                Heard::End => Ok(take_back(now, all)),
+                Heard::Nothing if now < look => Ok(Outcome::Unchanged),
+                Heard::Nothing => {
                     // The place is the other process's: what fails is tried again.
-                    if let Err(error) = self.drain(now, all, due, were_reset) {
+                    if let Err(error) = self.drain(now, all) {
                         tracing::warn!("connections are not looked at: {error:#}");
                     }
                     Ok(Outcome::Unchanged)
                 }
-                Err(_) => Ok(take_back(now, all)),
             },
-            Phase::Over { until } => match self.line.try_hear() {
-                Ok(Some(Word::Taken | Word::Ended)) => Ok(Outcome::End),
-                Ok(_) if now >= until => Ok(Outcome::End),
-                Ok(_) => Ok(Outcome::Unchanged),
-                Err(_) => Ok(take_back(now, all)),
+            Phase::Over { until } => match self.other.hear() {
+                Heard::Word(Word::Taken | Word::Ended) => Ok(Outcome::End),
+                Heard::Word(_) => Ok(self.say_nothing_more()),
+                Heard::End => Ok(take_back(now, all)),
+                Heard::Nothing if now >= until => Ok(Outcome::End),
+                Heard::Nothing => Ok(Outcome::Unchanged),
             },
         }
+    }
+
+    /// Gives the other process the place, if it is ready.
+    fn poll_offered<S: Drains>(
+        &mut self,
+        now: Instant,
+        all: &mut All<'_, S>,
+        drain: Option<Duration>,
+        until: Instant,
+    ) -> Result<Outcome> {
+        let Some(word) = self.other.line()?.try_hear()? else {
+            ensure!(
+                now < until,
+                "it was not ready within {} s",
+                PREPARATION.as_secs()
+            );
+            return Ok(Outcome::Unchanged);
+        };
+        let Word::Ready { listens } = word else {
+            anyhow::bail!("it said something else than that it is ready");
+        };
+        let left = self.give(all, listens)?;
+        self.phase = Phase::Draining {
+            limit: drain.map(|drain| now + drain),
+            were_reset: false,
+            look: now,
+        };
+        all.tell_each(move |shard, attached| shard.drain(now, attached, true));
+        Ok(Outcome::Given(left))
+    }
+
+    /// The other process has said what makes no sense.
+    fn say_nothing_more(&mut self) -> Outcome {
+        self.other.hang_up("it said a word that means nothing now");
+        Outcome::Unchanged
     }
 
     /// Leaves the queues to the other process, and tells it which connections are left here.
@@ -173,7 +180,9 @@ impl Giving {
         all: &mut All<'_, S>,
         listens: Vec<u16>,
     ) -> Result<usize> {
-        let sockets = self.line.take_descriptors();
+        let until = Instant::now() + LEAVE;
+        let line = self.other.line()?;
+        let sockets = line.take_descriptors();
         self.sockets = Arc::new(checked_ways(sockets, self.workers)?);
         let sockets = Arc::clone(&self.sockets);
         let own = all.attached.runtime.stack().listened_ports();
@@ -193,29 +202,32 @@ impl Giving {
             let of_host = attached.runtime.stack().flows();
             Ok(of_host.chain(of_nic).map(ends).collect::<Vec<_>>())
         })?;
-        self.say_of_each(&flows, |worker, ends| Word::Flows { worker, ends })?;
+        say_of_each(line, until, &flows, |worker, ends| Word::Flows {
+            worker,
+            ends,
+        })?;
         for news in all.own.news() {
-            self.line.say(&Word::News { news }, &[])?;
+            line.say(until, &Word::News { news }, &[])?;
         }
         let ports = (&ports).into();
-        self.line.say(&Word::Given { ports }, &[])?;
+        line.say(until, &Word::Given { ports }, &[])?;
         Ok(flows.iter().map(Vec::len).sum())
     }
 
-    /// Looks whether connections have come to their end; those that have not when `due` has come are reset.
-    fn drain<S: Drains>(
-        &mut self,
-        now: Instant,
-        all: &mut All<'_, S>,
-        due: Option<Instant>,
-        were_reset: bool,
-    ) -> Result<()> {
-        if due.is_some() && !were_reset {
-            self.phase = Phase::Draining {
-                limit: Some(now + RESETS),
-                were_reset: true,
-                look: now,
-            };
+    /// Looks whether connections have come to their end; those that have not when it is time are reset.
+    fn drain<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Result<()> {
+        let Phase::Draining {
+            limit,
+            were_reset,
+            look,
+        } = &mut self.phase
+        else {
+            return Ok(());
+        };
+        *look = now + LOOK;
+        let is_due = limit.is_some_and(|limit| limit <= now);
+        if is_due && !*were_reset {
+            (*limit, *were_reset, *look) = (Some(now + RESETS), true, now);
             all.tell_each(move |shard, attached| shard.abort_all(now, attached));
             return Ok(());
         }
@@ -223,7 +235,7 @@ impl Giving {
         let of_each = Arc::clone(&sockets);
         let over = all.try_with_each(move |_, attached| is_over(now, attached, &of_each));
         let goes_on = over.as_ref().map_or(true, |over| over.contains(&false));
-        if goes_on && due.is_none() {
+        if goes_on && !is_due {
             // Those that have none go on to hear: of connections in TIME-WAIT.
             if over.as_ref().map_or(true, |over| over.contains(&true)) {
                 all.tell_each(move |_, attached| hear_passed(attached, &sockets));
@@ -231,9 +243,15 @@ impl Giving {
             return over.map(|_| ());
         }
         // It is time, whether all threads answer or not: those of one that hangs are lost.
+        let said = self.say_over(now, all);
         self.phase = Phase::Over {
-            until: now + PATIENCE,
+            until: Instant::now() + PATIENCE,
         };
+        said
+    }
+
+    /// Says which connections are in TIME-WAIT, and that there are no others.
+    fn say_over<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Result<()> {
         let resting = all.with_each(move |_, attached| {
             let stack = attached.runtime.stack();
             let resting = stack.resting(now);
@@ -241,28 +259,20 @@ impl Giving {
                 .map(|(flow, entry)| Resting::new(flow, entry))
                 .collect::<Vec<_>>()
         });
+        // Clients are served meanwhile, by the process that is to hear it.
+        let until = Instant::now() + HAND_OVER;
+        let line = self.other.line()?;
         // Without it, connections in TIME-WAIT are lost, and no others.
         let told = resting.and_then(|resting| {
-            self.say_of_each(&resting, |worker, flows| Word::Resting { worker, flows })
+            say_of_each(line, until, &resting, |worker, flows| Word::Resting {
+                worker,
+                flows,
+            })
         });
         if let Err(error) = told {
             tracing::warn!("connections in TIME-WAIT are lost: {error:#}");
         }
-        self.line.say(&Word::Over, &[])
-    }
-
-    /// Says what there is of each worker, some of it at a time.
-    fn say_of_each<T: Clone>(
-        &mut self,
-        all: &[Vec<T>],
-        word: impl Fn(usize, Vec<T>) -> Word,
-    ) -> Result<()> {
-        for (worker, of_it) in all.iter().enumerate() {
-            for some in of_it.chunks(AT_ONCE) {
-                self.line.say(&word(worker, some.to_vec()), &[])?;
-            }
-        }
-        Ok(())
+        line.say(until, &Word::Over, &[])
     }
 
     /// When to poll again if nothing comes.
@@ -281,8 +291,23 @@ const LOOK: Duration = Duration::from_millis(50);
 
 impl AsFd for Giving {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.line.as_fd()
+        self.other.as_fd()
     }
+}
+
+/// Says what there is of each worker, some of it at a time, until then at most.
+pub(super) fn say_of_each<T: Clone>(
+    line: &mut Line,
+    until: Instant,
+    all: &[Vec<T>],
+    word: impl Fn(usize, Vec<T>) -> Word,
+) -> Result<()> {
+    for (worker, of_it) in all.iter().enumerate() {
+        for some in of_it.chunks(AT_ONCE) {
+            line.say(until, &word(worker, some.to_vec()), &[])?;
+        }
+    }
+    Ok(())
 }
 
 /// Serves again as before.

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use attachment::passing;
@@ -12,8 +12,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use super::PATIENCE;
 
 /// Bytes of a line at most: connections are named a few at a time.
 const MOST_LINE: usize = 1 << 20;
@@ -28,6 +26,8 @@ pub(super) struct Line {
     /// Bytes of it that have no end of a line among them.
     scanned: usize,
     descriptors: Vec<OwnedFd>,
+    /// Some of a word was said, and not all: nothing can follow it.
+    is_cut: bool,
 }
 
 impl Line {
@@ -39,34 +39,43 @@ impl Line {
             input: Vec::new(),
             scanned: 0,
             descriptors: Vec::new(),
+            is_cut: false,
         })
     }
 
-    /// Says something, with descriptors; waits [`PATIENCE`] at most for the other side to take all of it.
+    /// Says something, with descriptors; waits until then at most for the other side to take all of it. If it does not, no more can be said.
     pub(super) fn say(
         &mut self,
+        until: Instant,
         what: &impl Serialize,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
         ensure!(line.len() <= MOST_LINE, "a word of {} bytes", line.len());
-        let until = Instant::now() + PATIENCE;
-        let (mut left, mut descriptors) = (&line[..], descriptors);
+        ensure!(!self.is_cut, "the other process did not listen");
+        self.is_cut = true;
+        self.send(until, &line, descriptors)?;
+        self.is_cut = false;
+        Ok(())
+    }
+
+    fn send(&self, until: Instant, line: &[u8], mut descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        let mut left = line;
         while !left.is_empty() {
+            let time = until.saturating_duration_since(Instant::now());
+            ensure!(!time.is_zero(), "the other process does not listen");
             let socket = self.stream.as_fd();
             match passing::send_with(socket, left, descriptors, SendFlags::DONTWAIT) {
                 Ok(sent) => (left, descriptors) = (&left[sent..], &[]),
                 Err(Errno::AGAIN) => {
-                    let time = until.saturating_duration_since(Instant::now());
-                    ensure!(!time.is_zero(), "the other process does not listen");
                     let room = PollFd::new(&self.stream, PollFlags::OUT);
                     match poll(&mut [room], Some(&time.try_into()?)) {
                         Ok(_) | Err(Errno::INTR) => {}
                         Err(error) => return Err(error.into()),
                     }
                 }
-                Err(error) => return Err(error).context("the other process is gone"),
+                Err(error) => return Err(error).context("the other process has hung up"),
             }
         }
         Ok(())
@@ -86,19 +95,13 @@ impl Line {
         }
     }
 
-    /// The same; waits for it.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<T> {
-        let until = Instant::now() + patience;
+    /// The same; waits for it until then.
+    pub(super) fn hear<T: DeserializeOwned>(&mut self, until: Instant) -> Result<T> {
         loop {
+            let left = until.saturating_duration_since(Instant::now());
+            ensure!(!left.is_zero(), "the other process does not answer in time");
             if let Some(line) = self.next_line() {
                 return serde_json::from_slice(&line).context("an unknown word");
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                bail!(
-                    "the other process does not answer within {} s",
-                    patience.as_secs()
-                );
             }
             self.stream.set_read_timeout(Some(left))?;
             self.receive(RecvFlags::empty())?;
@@ -115,10 +118,20 @@ impl Line {
         std::mem::take(&mut self.descriptors)
     }
 
-    /// Waits for the other side to hang up.
-    pub(super) fn await_end(mut self, patience: Duration) {
-        let _ = self.stream.set_read_timeout(Some(patience));
-        let _ = self.stream.read(&mut [0]);
+    /// Waits for the other side to hang up, until then at most. What it says before is not heard.
+    pub(super) fn await_end(&mut self, until: Instant) {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stream.set_read_timeout(Some(left)).is_err() {
+                return;
+            }
+            match self.stream.read(&mut [0; RECEIVED]) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
     }
 
     fn next_line(&mut self) -> Option<Vec<u8>> {
@@ -139,10 +152,10 @@ impl Line {
             descriptors.push(fd);
         });
         match received {
-            Ok(0) => bail!("the other process has ended"),
+            Ok(0) => bail!("the other process has hung up"),
             Ok(len) => self.input.extend_from_slice(&bytes[..len]),
             Err(Errno::AGAIN) => return Ok(false),
-            Err(error) => return Err(error).context("the other process has ended"),
+            Err(error) => return Err(error).context("the other process has hung up"),
         }
         // The next one may have begun.
         if self.input.len() > MOST_LINE + RECEIVED {

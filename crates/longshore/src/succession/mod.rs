@@ -18,11 +18,14 @@
 //! ```
 //!
 //! Until the predecessor has ended, the end of the successor leaves it the place, with all that it has: it takes its queues back. The end of the predecessor
-//! at any time after `given` leaves the successor all that it needs, and loses the connections that were not over.
+//! at any time after `given` leaves the successor all that it needs, and loses the connections that were not over. A process has ended when the connection
+//! is closed and its pidfd says so. One that hangs up, or says what makes no sense, may still read its queues: no more of it is heard than its end, and
+//! who serves stays as it is. So two processes never read the same queue as theirs.
 
 mod giving;
 mod line;
 mod options;
+mod other;
 mod place;
 mod queues;
 mod shards;
@@ -49,6 +52,10 @@ use taking::Taking;
 
 /// How long one process waits for the other to answer what needs no more than a look. Connections stand still meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the predecessor may take to leave its queues and to say what it has, all of it together. Each of its threads may be late, twice.
+const LEAVE: Duration = PATIENCE.saturating_mul(2);
+/// How long the successor waits for all of that: longer, so that both agree who has given up.
+const HAND_OVER: Duration = PATIENCE.saturating_mul(3);
 /// How long a successor may take to get ready. Connections go on meanwhile.
 const PREPARATION: Duration = Duration::from_secs(30);
 

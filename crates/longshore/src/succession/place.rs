@@ -133,7 +133,7 @@ impl Succession {
     /// What becomes readable when the other process has said something.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         let successor = self.successor.as_ref().map(AsFd::as_fd);
-        successor.or_else(|| self.predecessor.as_ref()?.fd())
+        successor.or_else(|| self.predecessor.as_ref().map(AsFd::as_fd))
     }
 
     /// When to [`poll`](Self::poll) although nothing comes.
@@ -147,7 +147,7 @@ impl Succession {
 
     /// The service is to end as a whole.
     pub fn end(&mut self) {
-        if let Some(mut predecessor) = self.predecessor.take() {
+        if let Some(predecessor) = self.predecessor.take() {
             predecessor.end();
         }
     }

@@ -17,9 +17,10 @@ use wire::FlowKey;
 use wire::packet::Steering;
 
 use super::line::Line;
+use super::other::{Heard, Other};
 use super::queues::{have_whole, share};
 use super::words::{Resting, Word};
-use super::{All, Claim, Drains, Estate, PATIENCE};
+use super::{All, Claim, Drains, Estate, HAND_OVER, PATIENCE};
 use crate::attach::{Attached, Inheritance};
 use crate::background::announce;
 use crate::control::{Answer, Request};
@@ -30,8 +31,7 @@ const WAITING: usize = 4 << 20;
 /// A place that is offered to this process. Dropped, it stays the other one's.
 #[derive(Debug)]
 pub struct Taking {
-    line: Line,
-    pid: Pid,
+    other: Other,
     estate: Estate,
     queues: Vec<OwnedFd>,
     /// Both ends of the way to each worker.
@@ -62,18 +62,19 @@ impl Taking {
             account == Some(uid) || peer::judge(uid, geteuid().as_raw()).is_ok(),
             "can't take over from the process at {at}, which is user {uid}'s: run as that user, or with its --user"
         );
-        let pid = peer::pid(&stream)?.context("the process is in another PID namespace")?;
+        let mut other = Other::at(stream)
+            .with_context(|| format!("can't take over from the process at {at}"))?;
+        let number = other.pid().as_raw_nonzero();
         let count = claim.queues;
-        let mut line = Line::new(stream)?;
-        line.say(&Request::TakeOver(claim), &[])?;
+        let line = other.line()?;
+        let until = Instant::now() + PATIENCE;
+        line.say(until, &Request::TakeOver(claim), &[])?;
         let answer = line
-            .hear(PATIENCE)
+            .hear(until)
             .with_context(|| format!("{at} does not hand over"))?;
         let estate = match answer {
             Answer::Estate(estate) => *estate,
-            Answer::Error(why) => {
-                bail!("process {} does not hand over: {why}", pid.as_raw_nonzero())
-            }
+            Answer::Error(why) => bail!("process {number} does not hand over: {why}"),
             _ => bail!("{at} answered with something else"),
         };
         let mut descriptors = line.take_descriptors().into_iter();
@@ -89,8 +90,7 @@ impl Taking {
             queues.len()
         );
         let taking = Taking {
-            line,
-            pid,
+            other,
             estate,
             queues,
             ways: (0..count).map(|_| way()).collect::<Result<_>>()?,
@@ -126,8 +126,10 @@ impl Taking {
     pub fn commit<S: Drains>(mut self, all: &mut All<'_, S>) -> Result<Predecessor> {
         let theirs: Vec<_> = self.ways.iter().map(|(_, theirs)| theirs.as_fd()).collect();
         let listens = all.attached.runtime.stack().listened_ports();
-        self.line.say(&Word::Ready { listens }, &theirs)?;
-        let Given { flows, news, ports } = self.hear_what_is_given()?;
+        let until = Instant::now() + HAND_OVER;
+        let line = self.other.line()?;
+        line.say(until, &Word::Ready { listens }, &theirs)?;
+        let Given { flows, news, ports } = hear_what_is_given(line, self.ways.len(), until)?;
         let left: usize = flows.iter().map(Vec::len).sum();
         let steering = Steering::new(&self.estate.steering_secret, self.ways.len() as u16);
         let foreign = Arc::new(Foreign::new(flows, ports, steering));
@@ -141,52 +143,46 @@ impl Taking {
             news.iter().for_each(|it| shard.hear(now, attached, it));
             share(attached, Share::Divided(Arc::clone(&passing)))
         })?;
-        let number = self.pid.as_raw_nonzero();
+        let number = self.other.pid().as_raw_nonzero();
         announce(format_args!(
             "took over from process {number}; {left} connections end there"
         ));
-        Ok(Predecessor {
-            line: Some(self.line),
-            pid: self.pid,
-        })
+        Ok(Predecessor(self.other))
     }
 }
 
 /// What the other process gives.
-struct Given {
+#[derive(Debug)]
+pub(super) struct Given {
     /// The connections that it has, by worker.
-    flows: Vec<Vec<FlowKey>>,
+    pub(super) flows: Vec<Vec<FlowKey>>,
     /// What its service has to say.
     news: Vec<serde_json::Value>,
     /// From which it opens other connections.
     ports: Ports,
 }
 
-impl Taking {
-    fn hear_what_is_given(&mut self) -> Result<Given> {
-        let mut flows = vec![Vec::new(); self.ways.len()];
-        let mut news = Vec::new();
-        loop {
-            match self.line.hear(HAND_OVER)? {
-                Word::Flows { worker, ends } => {
-                    let of_it = flows.get_mut(worker);
-                    let of_it = of_it.context("connections of other workers came")?;
-                    let ends = ends.into_iter();
-                    of_it.extend(ends.map(|(local, remote)| FlowKey::new(local, remote)));
-                }
-                Word::News { news: piece } => news.push(piece),
-                Word::Given { ports } => {
-                    let ports = ports.into();
-                    return Ok(Given { flows, news, ports });
-                }
-                _ => bail!("process {} said something else", self.pid.as_raw_nonzero()),
+/// Hears what a process with so many workers gives, until then at most, however many words it says.
+pub(super) fn hear_what_is_given(line: &mut Line, workers: usize, until: Instant) -> Result<Given> {
+    let mut flows = vec![Vec::new(); workers];
+    let mut news = Vec::new();
+    loop {
+        match line.hear(until)? {
+            Word::Flows { worker, ends } => {
+                let of_it = flows.get_mut(worker);
+                let of_it = of_it.context("connections of other workers came")?;
+                let ends = ends.into_iter();
+                of_it.extend(ends.map(|(local, remote)| FlowKey::new(local, remote)));
             }
+            Word::News { news: piece } => news.push(piece),
+            Word::Given { ports } => {
+                let ports = ports.into();
+                return Ok(Given { flows, news, ports });
+            }
+            _ => bail!("the other process said something else than what it gives"),
         }
     }
 }
-
-/// How long the other process may take to leave its queues: each of its threads may be late, twice.
-const HAND_OVER: Duration = PATIENCE.saturating_mul(3);
 
 /// A way by which frames go to a worker of the predecessor: our end and its end.
 fn way() -> Result<(OwnedFd, OwnedFd)> {
@@ -199,60 +195,69 @@ fn way() -> Result<(OwnedFd, OwnedFd)> {
 
 /// The process whose place this one has, and which has connections left.
 #[derive(Debug)]
-pub struct Predecessor {
-    line: Option<Line>,
-    pid: Pid,
-}
+pub struct Predecessor(Other);
 
 impl Predecessor {
-    /// The other process.
-    pub fn pid(&self) -> Pid {
-        self.pid
+    #[cfg(test)]
+    pub(super) fn new(other: Other) -> Predecessor {
+        Predecessor(other)
     }
 
-    /// Hears whether its connections are over, and has the queues for this process alone if so, or if it has ended. Which of both it is, if any.
+    /// The other process.
+    pub fn pid(&self) -> Pid {
+        self.0.pid()
+    }
+
+    /// Hears whether its connections are over, and has the queues for this process alone if so, or if it has ended. Which of both it is, if any: there is no
+    /// predecessor any more then.
     pub fn poll<S: Drains>(&mut self, now: Instant, all: &mut All<'_, S>) -> Option<Left> {
-        let line = self.line.as_mut()?;
-        let left = match line.try_hear() {
+        let left = match self.0.hear() {
             // Clients are served before the next word is heard.
-            Ok(Some(Word::Resting { worker, flows })) => {
+            Heard::Word(Word::Resting { worker, flows }) => {
                 let flows = Arc::new(flows);
                 all.tell_each(move |_, attached| rest(now, attached, worker, &flows));
                 return None;
             }
-            Ok(None) => return None,
-            Ok(Some(Word::Over)) => Left::InOrder,
-            Ok(Some(_)) | Err(_) => Left::Early,
+            Heard::Nothing => return None,
+            Heard::Word(Word::Over) => Left::InOrder,
+            Heard::End => Left::Early,
+            // It reads what is passed on to it until it ends.
+            Heard::Word(_) => {
+                self.0.hang_up("it said a word that means nothing now");
+                return None;
+            }
         };
         // A thread that is late has its queue for itself as soon as it can.
         all.tell_each(|_, attached| {
             attached.runtime.stack().set_foreign(None);
             have_whole(attached);
         });
-        // It goes on only if it does not hear this.
-        let _ = line.say(&Word::Taken, &[]);
-        self.line = None;
+        if let Ok(line) = self.0.line() {
+            // It goes on only if it does not hear this.
+            let _ = line.say(Instant::now() + PATIENCE, &Word::Taken, &[]);
+        }
         Some(left)
     }
 
     /// When to poll again although nothing comes: at once, if something has come that was not heard.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let line = self.line.as_ref()?;
-        line.has_more().then_some(now)
+        self.0.has_more().then_some(now)
     }
 
     /// Tells it that the service is to end as a whole.
-    pub fn end(&mut self) {
-        if let Some(mut line) = self.line.take()
-            && line.say(&Word::Ended, &[]).is_ok()
-        {
-            line.await_end(PATIENCE);
+    pub fn end(mut self) {
+        let until = Instant::now() + PATIENCE;
+        let Ok(line) = self.0.line() else { return };
+        if line.say(until, &Word::Ended, &[]).is_ok() {
+            line.await_end(until);
         }
     }
+}
 
-    /// Becomes readable when it has said something, until it has ended.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.line.as_ref().map(AsFd::as_fd)
+/// Readable when it has said something, or has ended.
+impl AsFd for Predecessor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

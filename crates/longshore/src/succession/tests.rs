@@ -1,22 +1,41 @@
 //! What fits, and what is said.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use port::Ports;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::Pid;
 use tcp::TimeWaitEntry;
 use wire::{FlowKey, SeqNum};
 
+use super::giving::say_of_each;
 use super::line::Line;
+use super::other::{Heard, Other};
 use super::queues::checked_ways;
+use super::taking::{Left, Predecessor, hear_what_is_given};
 use super::words::{AT_ONCE, LeftPorts, Resting, VERSION, Word};
-use super::{Claim, PATIENCE};
+use super::{All, Claim, Drains, PATIENCE};
+use crate::attach::Attached;
+use crate::cores::Cores;
+use crate::shards::Threads;
+use crate::shards::tests::{Idle, attached};
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(10)
+}
+
+fn lines() -> (Line, Line) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    (Line::new(ours).unwrap(), Line::new(theirs).unwrap())
+}
 
 fn claim() -> Claim {
     Claim {
@@ -83,15 +102,14 @@ fn a_claim_of_a_later_version_is_understood_as_far_as_its_version() {
 
 #[test]
 fn lines_come_with_their_descriptors_and_an_end_is_told_from_silence() {
-    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (mut ours, mut theirs) = lines();
     let (passed, _) = UnixStream::pair().unwrap();
-    let (mut ours, mut theirs) = (Line::new(ours).unwrap(), Line::new(theirs).unwrap());
     assert_eq!(theirs.try_hear::<Word>().unwrap(), None);
     let ready = Word::Ready { listens: vec![443] };
-    ours.say(&ready, &[std::os::fd::AsFd::as_fd(&passed)])
+    ours.say(soon(), &ready, &[std::os::fd::AsFd::as_fd(&passed)])
         .unwrap();
-    ours.say(&Word::Ended, &[]).unwrap();
-    assert_eq!(theirs.hear::<Word>(Duration::from_secs(1)).unwrap(), ready);
+    ours.say(soon(), &Word::Ended, &[]).unwrap();
+    assert_eq!(theirs.hear::<Word>(soon()).unwrap(), ready);
     assert_eq!(theirs.take_descriptors().len(), 1);
     assert_eq!(theirs.try_hear::<Word>().unwrap(), Some(Word::Ended));
     drop(ours);
@@ -100,8 +118,7 @@ fn lines_come_with_their_descriptors_and_an_end_is_told_from_silence() {
 
 #[test]
 fn connections_are_named_in_lines_of_bounded_length() {
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let (mut ours, mut theirs) = (Line::new(ours).unwrap(), Line::new(theirs).unwrap());
+    let (mut ours, mut theirs) = lines();
     let end = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535";
     let end: SocketAddr = end.parse().unwrap();
     let entry = TimeWaitEntry {
@@ -123,10 +140,10 @@ fn connections_are_named_in_lines_of_bounded_length() {
     for word in [flows, resting] {
         let said = word.clone();
         let speaker = std::thread::spawn(move || {
-            ours.say(&said, &[]).unwrap();
+            ours.say(soon(), &said, &[]).unwrap();
             ours
         });
-        let heard: Word = theirs.hear(Duration::from_secs(10)).unwrap();
+        let heard: Word = theirs.hear(soon()).unwrap();
         assert_eq!(heard, word);
         ours = speaker.join().unwrap();
     }
@@ -175,31 +192,142 @@ fn a_successor_has_to_give_what_it_has_promised() {
     drop(theirs);
 }
 
-/// As slowly as it likes, that is.
 #[test]
 fn a_process_that_reads_a_little_at_a_time_is_not_waited_for() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut ours = Line::new(ours).unwrap();
-    let listens = (0..100_000).map(|port| port as u16).collect();
-    let reads = std::thread::spawn(move || {
+    let reads = thread::spawn(move || {
         let mut some = [0; 4096];
         while theirs.read(&mut some).is_ok_and(|len| len > 0) {
-            std::thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(10));
         }
     });
+    // Each word has time enough, and all together have not.
+    let end: SocketAddr = "10.0.0.1:443".parse().unwrap();
+    let flows = vec![vec![(end, end); 100 * AT_ONCE]; 2];
     let began = Instant::now();
-    let said = ours.say(&Word::Ready { listens }, &[]);
-    assert!(said.is_err() && began.elapsed() < 2 * PATIENCE);
+    let until = began + Duration::from_secs(1);
+    let said = say_of_each(&mut ours, until, &flows, |worker, ends| Word::Flows {
+        worker,
+        ends,
+    });
+    assert!(said.is_err() && began.elapsed() < PATIENCE);
+    // Part of a word was said: what follows would be taken for its end.
+    let more = ours.say(soon(), &Word::Over, &[]).unwrap_err();
+    assert_eq!(more.to_string(), "the other process did not listen");
     drop(ours);
     reads.join().unwrap();
 }
 
 #[test]
-fn what_was_not_heard_is_told_without_a_look_at_the_socket() {
+fn a_process_that_says_a_word_now_and_then_is_not_waited_for() {
+    let (mut ours, mut theirs) = lines();
+    let says = thread::spawn(move || {
+        let flows = Word::Flows {
+            worker: 0,
+            ends: Vec::new(),
+        };
+        while ours.say(soon(), &flows, &[]).is_ok() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let until = Instant::now() + Duration::from_millis(300);
+    let heard = hear_what_is_given(&mut theirs, 1, until).unwrap_err();
+    assert_eq!(
+        heard.to_string(),
+        "the other process does not answer in time"
+    );
+    drop(theirs);
+    says.join().unwrap();
+}
+
+#[test]
+fn the_end_is_waited_for_whatever_is_said_before() {
+    let (mut ours, mut theirs) = lines();
+    let says = thread::spawn(move || {
+        ours.say(soon(), &Word::Over, &[]).unwrap();
+        thread::sleep(Duration::from_millis(200));
+    });
+    let began = Instant::now();
+    theirs.await_end(soon());
+    assert!(began.elapsed() >= Duration::from_millis(150));
+    says.join().unwrap();
+}
+
+/// A process that does nothing until it is killed, and a line that counts as its own.
+fn other() -> (Child, Other, UnixStream) {
+    let mut command = Command::new("cat");
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let child = child.spawn().unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let (mut ours, mut theirs) = (Line::new(ours).unwrap(), Line::new(theirs).unwrap());
-    ours.say(&Word::Ended, &[]).unwrap();
-    ours.say(&Word::Over, &[]).unwrap();
+    let other = Other::of(Pid::from_child(&child), ours).unwrap();
+    (child, other, theirs)
+}
+
+fn ends(mut child: Child, other: &mut Other) {
+    assert_eq!(other.hear::<Word>(), Heard::Nothing);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(other.hear::<Word>(), Heard::End);
+}
+
+#[test]
+fn a_process_that_hangs_up_has_not_ended() {
+    let (child, mut other, theirs) = other();
+    drop(theirs);
+    assert_eq!(other.hear::<Word>(), Heard::Nothing);
+    assert!(other.line().is_err());
+    ends(child, &mut other);
+}
+
+#[test]
+fn a_process_that_says_what_is_no_word_has_not_ended() {
+    let (child, mut other, mut theirs) = other();
+    theirs
+        .write_all(b"\"ended\"\n{\"later\":1}\n\"taken\"\n")
+        .unwrap();
+    assert_eq!(other.hear(), Heard::Word(Word::Ended));
+    assert_eq!(other.hear::<Word>(), Heard::Nothing);
+    // What follows means nothing, and that process learns so.
+    assert_eq!(other.hear::<Word>(), Heard::Nothing);
+    assert!(theirs.read(&mut [0]).is_ok_and(|len| len == 0) || theirs.write(b"\n").is_err());
+    ends(child, &mut other);
+}
+
+impl Drains for Idle {
+    fn drain(&mut self, _now: Instant, _attached: &mut Attached, _drains: bool) {}
+
+    fn abort_all(&mut self, _now: Instant, _attached: &mut Attached) {}
+}
+
+#[test]
+fn a_predecessor_that_says_what_it_has_not_to_say_has_the_queues_until_it_ends() {
+    let (mut child, other, mut theirs) = other();
+    let mut predecessor = Predecessor::new(other);
+    let (mut own, mut attached) = (Idle, attached());
+    let bell = attached.runtime.doorbell();
+    let cores = Cores::Count(1);
+    let mut others = Threads::start("test", Vec::new(), &cores, &bell).unwrap();
+    let mut all = All {
+        own: &mut own,
+        attached: &mut attached,
+        others: &mut others,
+    };
+    theirs.write_all(b"\"taken\"\n\"over\"\n").unwrap();
+    for _ in 0..3 {
+        assert_eq!(predecessor.poll(Instant::now(), &mut all), None);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = predecessor.poll(Instant::now(), &mut all);
+    assert_eq!(left, Some(Left::Early));
+}
+
+#[test]
+fn what_was_not_heard_is_told_without_a_look_at_the_socket() {
+    let (mut ours, mut theirs) = lines();
+    ours.say(soon(), &Word::Ended, &[]).unwrap();
+    ours.say(soon(), &Word::Over, &[]).unwrap();
     assert_eq!(theirs.try_hear().unwrap(), Some(Word::Ended));
     assert!(theirs.has_more());
     assert_eq!(theirs.try_hear().unwrap(), Some(Word::Over));
