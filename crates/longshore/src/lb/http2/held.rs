@@ -12,7 +12,7 @@ const REPLAYED: usize = 512 * 1024;
 const REQUESTS: usize = 1 << 20;
 /// Bytes of requests that a client may send before the backends take them: of one stream, and of all.
 pub(super) const WINDOWS: [u32; 2] = [64 * 1024, 512 * 1024];
-/// Bytes of a window that are none to a client that waits until there is room for a whole frame, of which `h2` may not yet have told it a third.
+/// A window of fewer bytes counts as closed: a client may wait for room for a whole frame of 16 KiB, and `h2` may hold back a third of what is free.
 const CLOSED: usize = 24 * 1024;
 
 /// What is counted of all streams of a connection.

@@ -203,7 +203,8 @@ impl Stream {
                 None => self.respond.send_reset(reason),
             }
         }
-        self.drop_request();
+        self.body = None;
+        self.uploaded.release(u64::MAX);
         self.conduit.leave();
         // What is framed may be in a frame that `h2` keeps.
         self.inbox = Vec::new();

@@ -16,7 +16,7 @@ impl Stream {
     /// Gives the session what has come of the request's content, which windows bound; whether there was something.
     pub(super) fn pull_request(&mut self, context: &mut Context<'_>) -> bool {
         if self.conduit.is_over() {
-            self.drop_request();
+            self.discard(context);
             return false;
         }
         let mut has_more = false;
@@ -53,10 +53,19 @@ impl Stream {
         has_more
     }
 
-    /// What comes of the request is of no use any more: its window is for others.
-    pub(super) fn drop_request(&mut self) {
-        self.body = None;
+    /// What comes of the request is of no use any more: its window is for the rest of it, and for others.
+    fn discard(&mut self, context: &mut Context<'_>) {
         self.uploaded.release(u64::MAX);
+        while let Some(body) = &mut self.body {
+            match body.poll_data(context) {
+                Poll::Pending => break,
+                // A stream that is gone needs no window.
+                Poll::Ready(Some(Ok(bytes))) => {
+                    let _ = body.flow_control().release_capacity(bytes.len());
+                }
+                Poll::Ready(_) => self.body = None,
+            }
+        }
     }
 
     fn put(&mut self, bytes: &[u8]) {

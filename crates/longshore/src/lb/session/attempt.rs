@@ -206,7 +206,7 @@ impl Session {
 
     fn begin_exchange(&mut self, sh: &mut Shared<'_>) {
         self.stage = Stage::Exchange;
-        self.exchange.progressed = Some((sh.now, self.client.closed_for(sh.now)));
+        self.exchange.moves(&self.client, sh.now);
         self.deadline = sh.now + sh.frontend.idle_time;
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::http::Status;
 use crate::lb::http::{Body, Framing, PieceKind, Upgrading};
-use crate::lb::leg::Filled;
+use crate::lb::leg::{Filled, Leg};
 
 use super::attempt::Failure;
 use super::response::Pulled;
@@ -56,8 +56,8 @@ pub(super) struct Exchange {
     pub is_sent: bool,
     /// The server takes no more of it.
     pub is_cut: bool,
-    /// From when on the client has `idle-time` to send more of it, and how long it had had no window for content by then.
-    pub progressed: Option<(Instant, Duration)>,
+    /// From when on the client has `idle-time` for more of either, and how long it had had no window for content by then.
+    pub moved: Option<(Instant, Duration)>,
     /// The server was asked to close the connection after the response.
     pub asks_to_close: bool,
 
@@ -96,7 +96,7 @@ impl Default for Exchange {
             pending: 0,
             is_sent: false,
             is_cut: false,
-            progressed: None,
+            moved: None,
             asks_to_close: false,
             has_response: false,
             told_to_continue: false,
@@ -135,6 +135,11 @@ impl Exchange {
             self.replay.shrink_to(KEPT_BYTES);
             self.replay_sent = 0;
         }
+    }
+
+    /// Something of it moves: the client has its time from now on.
+    pub fn moves(&mut self, client: &Leg, now: Instant) {
+        self.moved = Some((now, client.closed_for(now)));
     }
 
     /// The server is yet to take some of what has come of the request.
@@ -231,7 +236,7 @@ impl Session {
             sh.counters.bytes_in += sent as u64;
             sh.pools[key.pool].servers[key.server].counters.bytes_out += sent as u64;
             if sent > 0 {
-                exchange.progressed = Some((sh.now, self.client.closed_for(sh.now)));
+                exchange.moves(&self.client, sh.now);
                 self.deadline = sh.now + sh.frontend.idle_time;
             }
             if !is_whole {
@@ -321,11 +326,12 @@ impl Session {
         if exchange.is_sent || exchange.is_cut || exchange.has_pending() {
             return None;
         }
-        let (since, before) = exchange.progressed?;
+        let (since, before) = exchange.moved?;
         let (waited, idle_time) = (sh.now.duration_since(since), sh.frontend.idle_time);
         let closed = self.client.closed_for(sh.now) - before;
         let left = (idle_time + closed).saturating_sub(waited);
-        (!left.is_zero() && waited < idle_time * PATIENCE).then(|| left.max(CLOSED))
+        let most = (idle_time * PATIENCE).saturating_sub(waited);
+        (!left.is_zero() && !most.is_zero()).then(|| left.max(CLOSED).min(most))
     }
 
     /// The response is with the client: what becomes of both connections.

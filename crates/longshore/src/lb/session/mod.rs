@@ -447,6 +447,7 @@ impl Session {
             }
             Stage::Connecting => self.server_failed(Failure::ConnectTimeout, sh),
             Stage::Exchange | Stage::Tunnel if self.client_takes(sh) => {
+                self.exchange.moves(&self.client, sh.now);
                 self.deadline = sh.now + sh.frontend.idle_time;
                 Step::Wait
             }
