@@ -18,5 +18,5 @@ Acquire::Languages "none";
 APT::Sandbox::User "$(id -un)";
 CONFIG
     export APT_CONFIG=$directory/config
-    timeout 120 apt-get -qq update >&2 || lack network
+    timeout --foreground 120 apt-get -qq update >&2 || lack network
 }

@@ -25,7 +25,7 @@ prepare() {
 
 build() {
     export GOPATH=$cache/path GOCACHE=$cache/build GOFLAGS=-modcacherw GOTOOLCHAIN=local CGO_ENABLED=0
-    (cd "$here" && timeout 300 go mod download >&2) || lack network
+    (cd "$here" && timeout --foreground 300 go mod download >&2) || lack network
     (cd "$here" && go build -o "$cache/h2spec" github.com/summerwind/h2spec/cmd/h2spec >&2) || lack compiler
     rm -rf "$cache/path" "$cache/build"
     cp "$here/go.sum" "$cache/go.sum"

@@ -37,7 +37,7 @@ fetch() {
     mkdir -p "$root" "$cache/download"
     apt_index "$cache/apt" "$suite"
     apt-cache show "$package" >/dev/null 2>&1 || lack "$package"
-    (cd "$cache/download" && timeout 300 apt-get -qq download "$package" >&2) || lack network
+    (cd "$cache/download" && timeout --foreground 300 apt-get -qq download "$package" >&2) || lack network
     # Names in the archive begin with that of the package. All of it is read, which takes half a minute.
     dpkg-deb --fsys-tarfile "$cache/download/${package}"_*.deb | tar --extract --to-stdout "./usr/src/$package.tar.xz" |
         tar --extract --xz --directory "$root" --strip-components 1 --no-same-owner "${wanted[@]/#/$package/}" || lack files

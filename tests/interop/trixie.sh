@@ -33,7 +33,7 @@ fetch() {
     rm -rf "$root" "$cache/apt" "$cache/ready"
     apt_index "$cache/apt" trixie
     # To the index no package is installed, so that it has all that these need downloaded.
-    timeout 300 apt-get -qq --yes --no-install-recommends --download-only -o "Dir::State::status=$cache/apt/state/status" \
+    timeout --foreground 300 apt-get -qq --yes --no-install-recommends --download-only -o "Dir::State::status=$cache/apt/state/status" \
         install "${packages[@]}" >&2 || lack network
     for name in bin sbin lib lib64; do
         mkdir -p "$root/usr/$name"

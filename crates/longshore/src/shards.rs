@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use host::runtime::Doorbell;
 
 use crate::attach::Attached;
@@ -90,7 +90,7 @@ impl<S: Shard> Threads<S> {
             let (errands, inbox) = mpsc::channel();
             let told = Arc::new(Told::default());
             let leaves = Leaves(bell.clone(), Arc::clone(&told));
-            let mut running = Worker {
+            let running = Worker {
                 shard,
                 inbox,
                 told: Arc::clone(&told),
@@ -100,7 +100,9 @@ impl<S: Shard> Threads<S> {
             let cores = cores.clone();
             let thread = thread::Builder::new().name(format!("{service} {worker}"));
             let thread = thread.spawn(move || {
+                // It has ended when its shard is dropped.
                 let _leaves = leaves;
+                let mut running = running;
                 cores.pin(worker)?;
                 running.run(attached)
             });
@@ -246,20 +248,22 @@ impl<S: Shard> Threads<S> {
         }
     }
 
-    /// Ends all of them, after what was posted has gone out. One that does not answer is left behind.
+    /// Ends all of them, after what was posted has gone out. Those that have not ended soon are left behind.
     ///
     /// # Errors
-    /// What the first has failed with, of those that have.
+    /// What the first has failed with, of those that have, or that it is left behind.
     pub fn stop(&mut self) -> Result<()> {
-        self.tell_to_end();
-        let stopped: Vec<_> = self.0.iter_mut().map(Running::stop).collect();
+        let until = self.tell_to_end();
+        let stopped: Vec<_> = self.0.iter_mut().map(|it| it.stop(until)).collect();
         stopped.into_iter().collect()
     }
 }
 
 impl<S> Threads<S> {
-    fn tell_to_end(&mut self) {
+    /// Until when they are waited for.
+    fn tell_to_end(&mut self) -> Instant {
         self.0.iter_mut().for_each(Running::tell_to_end);
+        Instant::now() + PATIENCE
     }
 }
 
@@ -268,9 +272,9 @@ impl<S> Drop for Threads<S> {
         if thread::panicking() {
             return;
         }
-        self.tell_to_end();
+        let until = self.tell_to_end();
         for running in &mut self.0 {
-            if let Err(error) = running.stop() {
+            if let Err(error) = running.stop(until) {
                 tracing::warn!("worker {}: {error:#}", running.worker);
             }
         }
@@ -329,13 +333,11 @@ impl<S> Running<S> {
         self.bell.ring();
     }
 
-    fn stop(&mut self) -> Result<()> {
-        self.tell_to_end();
-        let until = Instant::now() + PATIENCE;
+    fn stop(&mut self, until: Instant) -> Result<()> {
         while self.thread.is_some() && !self.told.has_ended.load(Ordering::Acquire) {
             if Instant::now() >= until {
                 self.thread = None;
-                tracing::warn!("{:#}; it is left behind", self.silence());
+                bail!("{:#}; it is left behind", self.silence());
             }
             thread::sleep(LOOK);
         }

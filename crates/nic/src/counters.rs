@@ -91,7 +91,7 @@ counters! {
     rx_lro_bytes,
     /// Frames that the NIC sent on its own; tx_packets includes them.
     accel_tx_packets,
-    /// Frames of the NIC's own that it lost because their memory was full.
+    /// Frames that it made or forwarded, lost because their memory was full.
     accel_egress_full,
     /// Listening rules installed.
     accel_listeners,

@@ -62,7 +62,7 @@ impl Flow {
     pub fn new(local: SocketAddr, remote: SocketAddr) -> Flow {
         let (local, remote) = (Text::of(local), Text::of(remote));
         let text = local.bytes.iter().chain(&remote.bytes);
-        // FNV-1a: the number is a name that two hosts' or threads' probes have in common, and no key of a table.
+        // FNV-1a: the number is a name that the probes of a host and its NIC have in common, and no key of a table.
         let number = text.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });

@@ -147,7 +147,7 @@ probes! {
         bytes: u32,
     }
 
-    /// The retransmission timer of a TCP connection of the host's has expired.
+    /// The retransmission timer of an established TCP connection of the host's has expired, and the connection goes on.
     tcp_timeout: TcpTimeout {
         /// The flow's number.
         flow: u64,
@@ -253,7 +253,7 @@ probes! {
         answer: ResyncAnswer,
     }
 
-    /// The NIC drops a packet.
+    /// The NIC drops a packet, for one of the reasons below; other losses are told by counters alone.
     packet_drop: PacketDrop {
         /// Number of the function; 65535 when the packet is for none.
         function: u16,

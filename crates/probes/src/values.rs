@@ -120,7 +120,7 @@ values! {
         9 RxFaultDropped "rx_fault_dropped" "on purpose, by longshore fault",
         10 RxCsumBad "rx_csum_bad" "a wrong checksum",
         11 TxDropNoContext "tx_drop_no_context" "its context does not exist, or is of another flow",
-        12 AccelEgressFull "accel_egress_full" "a frame of the NIC's own, whose memory was full",
+        12 AccelEgressFull "accel_egress_full" "a frame that the NIC makes or forwards, whose memory was full",
         13 AccelSynsBacklog "accel_syns_backlog" "a SYN, while too many connections wait to be accepted",
         14 AccelSpliceDropped "accel_splice_dropped" "of a splice: outside the window, or its TTL is exhausted",
         15 ToeRxQueueFull "toe_rx_queue_full" "of a connection that the NIC runs, whose queue was full",

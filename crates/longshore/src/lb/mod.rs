@@ -128,9 +128,9 @@ fn balance(run: &Run) -> Result<()> {
     service.run(&mut balancing, &mut attached)?;
     balancing.shards.end();
     drop(control);
-    balancing.shards.others.stop()?;
+    let stopped = balancing.shards.others.stop();
     attached.runtime.shutdown(Instant::now())?;
-    Ok(())
+    stopped
 }
 
 /// The settings, as far as options do not contradict them.

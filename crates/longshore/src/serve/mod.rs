@@ -115,9 +115,9 @@ pub fn run(options: &Options) -> Result<()> {
     service.run(&mut serving, &mut attached)?;
 
     drop(control);
-    serving.shards.others.stop()?;
+    let stopped = serving.shards.others.stop();
     attached.runtime.shutdown(Instant::now())?;
-    Ok(())
+    stopped
 }
 
 /// What the servers of all cores are made of.

@@ -219,3 +219,22 @@ fn who_does_not_answer_is_named_and_is_not_waited_for_again() {
     assert_eq!(threads.with_each(|_, _| ()).unwrap().len(), 2);
     threads.stop().unwrap();
 }
+
+/// However many they are: all have the same time.
+#[test]
+fn those_that_do_not_end_are_left_behind() {
+    let mut threads = threads(3);
+    let gate = Arc::new(Barrier::new(3));
+    for running in &mut threads.0[..2] {
+        let shut = Arc::clone(&gate);
+        running.give(Box::new(move |_, _| _ = shut.wait()));
+    }
+    let began = Instant::now();
+    let told = threads.stop().unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "worker 1 does not answer within 2 s; it is left behind"
+    );
+    assert!(began.elapsed() < PATIENCE * 3 / 2);
+    gate.wait();
+}

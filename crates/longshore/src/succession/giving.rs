@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use host::Stack;
 use rustix::process::Pid;
 
@@ -125,7 +125,8 @@ impl Giving {
                 Heard::Word(Word::Taken | Word::Ended) => Ok(Outcome::End),
                 Heard::Word(_) => Ok(self.say_nothing_more()),
                 Heard::End => Ok(take_back(now, all)),
-                Heard::Nothing if now >= until => Ok(Outcome::End),
+                // One that has hung up may be about to end without having served: this one has its place then.
+                Heard::Nothing if now >= until && self.other.is_heard() => Ok(Outcome::End),
                 Heard::Nothing => Ok(Outcome::Unchanged),
             },
         }
@@ -243,11 +244,14 @@ impl Giving {
             return over.map(|_| ());
         }
         // It is time, whether all threads answer or not: those of one that hangs are lost.
-        let said = self.say_over(now, all);
-        self.phase = Phase::Over {
-            until: Instant::now() + PATIENCE,
+        let said = match self.other.is_heard() {
+            true => self.say_over(now, all),
+            false => Ok(()),
         };
-        said
+        self.phase = Phase::Over {
+            until: Instant::now() + HAND_OVER,
+        };
+        said.context("that they are over was not said")
     }
 
     /// Says which connections are in TIME-WAIT, and that there are no others.
@@ -278,7 +282,8 @@ impl Giving {
     /// When to poll again if nothing comes.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         match self.phase {
-            Phase::Offered { until } | Phase::Over { until } => Some(until),
+            Phase::Offered { until } => Some(until),
+            Phase::Over { until } => self.other.is_heard().then_some(until),
             Phase::Draining { look, .. } => Some(look.max(now)),
         }
     }

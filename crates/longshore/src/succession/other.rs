@@ -55,6 +55,11 @@ impl Other {
         self.pid
     }
 
+    /// Whether it may say something more: neither of the two has hung up.
+    pub(super) fn is_heard(&self) -> bool {
+        self.line.is_some()
+    }
+
     /// The connection to it.
     ///
     /// # Errors

@@ -87,9 +87,9 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         let index = index.saturating_add(before.into());
         self.give_up_message(shared);
         (self.proven, self.unchecked, self.hurries) = (false, unchecked, true);
-        shared.counts.counted_headers += 1;
         let last = tracker.last_message();
         if last.before(start) {
+            shared.counts.counted_headers += 1;
             return self.resume(&tracker, index);
         }
         let passed = u64::from(tracker.messages() - 1);
@@ -98,6 +98,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         let bytes = &fresh[start.distance_to(last) as usize..];
         match self.walker.absorb(&mut self.engine, bytes) {
             Ok(walked) if walked.integrity == Integrity::Good => {
+                shared.counts.counted_headers += 1;
                 self.proven = walked.messages_finished > 0;
                 self.tcpsn += bytes.len() as u32;
                 self.phase = Phase::InStep;
