@@ -197,8 +197,11 @@ impl Service<'_> {
         if let Err(error) = claimed {
             tracing::warn!("not handed over: {error:#}");
             let answer = control::line(&Answer::Error(format!("{error:#}")));
-            // It may have gone.
-            let _ = asks.and_then(|mut stream| stream.write_all(&answer?));
+            // It may have gone, and if it does not listen it is not waited for.
+            let _ = asks.and_then(|mut stream| {
+                stream.set_nonblocking(true)?;
+                stream.write_all(&answer?)
+            });
         }
     }
 
