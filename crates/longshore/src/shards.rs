@@ -182,7 +182,7 @@ impl<S: Shard> Threads<S> {
             .iter_mut()
             .find(|it| it.told.has_ended.load(Ordering::Acquire));
         ended.map_or(Ok(()), |running| {
-            running.stop()?;
+            running.stop(Instant::now())?;
             Err(running.end())
         })
     }
