@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use probes::DropReason;
 use wire::SeqNum;
 
 use crate::buffers::Buffers;
 use crate::counters::Counters;
 use crate::faults::Faults;
 use crate::lro::Sessions;
+use crate::probing::drop_packet;
 use crate::resources::{Maker, Resources};
 use crate::ring::{
     ContextId, DeviceFunction, DeviceQueue, DeviceRegions, ErrorCode, FunctionConfig,
@@ -105,6 +107,12 @@ impl Function {
             epoch: 0,
             counters: Counters::default(),
         }
+    }
+
+    /// Counts the packet at hand, which is dropped, and tells tracers.
+    #[cold]
+    pub(crate) fn drop_packet(&mut self, reason: DropReason) {
+        drop_packet(&mut self.counters, self.id, reason);
     }
 
     /// In the place of a function that has gone.

@@ -9,7 +9,6 @@ use probes::DropReason;
 
 use crate::frame::FrameMeta;
 use crate::function::Function;
-use crate::probing::drop_packet;
 use crate::switch::FunctionId;
 
 use super::Made;
@@ -58,8 +57,7 @@ impl Egress {
         fill: impl FnOnce(&mut [u8]) -> Option<(usize, FrameMeta)>,
     ) -> bool {
         let Some(at) = self.room_for(most.max(SMALLEST)) else {
-            let reason = DropReason::AccelEgressFull;
-            drop_packet(&mut function.counters, function.id, reason);
+            function.drop_packet(DropReason::AccelEgressFull);
             return false;
         };
         let Some((len, meta)) = fill(&mut self.bytes[at..at + most]) else {

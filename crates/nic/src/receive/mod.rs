@@ -25,7 +25,6 @@ use crate::delivery::Host;
 use crate::frame::{FrameMeta, Segment};
 use crate::function::Function;
 use crate::offloads::Offloads;
-use crate::probing::drop_packet;
 use crate::ring::accel::Established;
 use crate::ring::{ErrorCode, Slice};
 
@@ -63,7 +62,7 @@ pub(crate) fn handle_frame(
     function.counters.rx_packets += 1;
     function.counters.rx_bytes += frame.len() as u64;
     if function.faults.drops() {
-        return count_drop(function, DropReason::RxFaultDropped);
+        return function.drop_packet(DropReason::RxFaultDropped);
     }
     if let Some((parsed, hash)) = recent.parse(frame) {
         let segment = Segment::new(frame, parsed, meta, hash);
@@ -181,7 +180,7 @@ fn handle_tcp(
     // A frame from a local sender may have its checksum still to be made: it was never on a wire.
     let known_valid = meta.checksum_valid || meta.needs_checksum.is_some();
     if !known_valid && !parsed.verify_checksums(segment.frame) {
-        return count_drop(function, DropReason::RxCsumBad);
+        return function.drop_packet(DropReason::RxCsumBad);
     }
     function.counters.rx_csum_ok += 1;
     let mut established = None;
@@ -240,11 +239,5 @@ fn drop_malformed(function: &mut Function, error: ParseError) {
         ParseError::BadOption { .. } => DropReason::RxMalformedOption,
         _ => DropReason::RxMalformedValue,
     };
-    count_drop(function, reason);
-}
-
-/// Counts the packet at hand, which is dropped.
-#[cold]
-fn count_drop(function: &mut Function, reason: DropReason) {
-    drop_packet(&mut function.counters, function.id, reason);
+    function.drop_packet(reason);
 }

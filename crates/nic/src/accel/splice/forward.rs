@@ -14,7 +14,6 @@ use super::translate::{
 use crate::accel::AccelEnv;
 use crate::frame::FrameMeta;
 use crate::frame::Segment;
-use crate::probing::drop_packet;
 use crate::ring::accel::Side;
 
 /// Forwards a segment whole; one that is too large for the other leg, or whose checksum is not known, in packets.
@@ -102,9 +101,7 @@ pub(super) fn up_to(
 /// A segment is not forwarded.
 #[cold]
 pub(super) fn drop_segment(env: &mut AccelEnv<'_>) {
-    let function = &mut *env.function;
-    let reason = DropReason::AccelSpliceDropped;
-    drop_packet(&mut function.counters, function.id, reason);
+    env.function.drop_packet(DropReason::AccelSpliceDropped);
 }
 
 /// Sends a challenge ACK, unless there was one just now.
