@@ -227,19 +227,15 @@ impl Conduit {
         self.held.closed_for(now)
     }
 
-    /// Whether the session reads and writes no more.
-    pub(super) fn is_over(&self) -> bool {
-        self.between().is_over()
-    }
-
     /// The session, to be told of what changed.
     pub(super) fn session(&self) -> Option<SessionKey> {
         self.between().session
     }
 
-    /// Bytes of the request that the session has used, or keeps.
-    pub(super) fn used(&self) -> u64 {
-        self.between().used
+    /// Bytes of the request that the session has used, or keeps; `None` when it reads no more.
+    pub(super) fn used(&self) -> Option<u64> {
+        let between = self.between();
+        (!between.is_over()).then_some(between.used)
     }
 
     /// Begins with the request's head, which counts as kept until the session tells what it keeps.

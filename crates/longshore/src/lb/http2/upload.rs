@@ -15,12 +15,12 @@ const PIECE: usize = 16 * 1024;
 impl Stream {
     /// Gives the session what has come of the request's content, which windows bound; whether there was something.
     pub(super) fn pull_request(&mut self, context: &mut Context<'_>) -> bool {
-        if self.conduit.is_over() {
+        let Some(used) = self.conduit.used() else {
             self.discard(context);
             return false;
-        }
+        };
         let mut has_more = false;
-        self.uploaded.release(self.conduit.used());
+        self.uploaded.release(used);
         // A small frame is no chunk of its own, and takes no memory of its own.
         let mut piece = Vec::new();
         while let Some(body) = &mut self.body {

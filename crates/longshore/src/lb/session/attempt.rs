@@ -206,8 +206,7 @@ impl Session {
 
     fn begin_exchange(&mut self, sh: &mut Shared<'_>) {
         self.stage = Stage::Exchange;
-        self.exchange.moves(&self.client, sh.now);
-        self.deadline = sh.now + sh.frontend.idle_time;
+        self.deadline = self.exchange.moves(&self.client, sh);
     }
 
     /// The server failed before its response began: another one is tried if nothing of the request is lost, and it may be

@@ -137,9 +137,10 @@ impl Exchange {
         }
     }
 
-    /// Something of it moves: the client has its time from now on.
-    pub fn moves(&mut self, client: &Leg, now: Instant) {
-        self.moved = Some((now, client.closed_for(now)));
+    /// Something of it moves: the client has its time from now on. When that ends.
+    pub fn moves(&mut self, client: &Leg, sh: &Shared<'_>) -> Instant {
+        self.moved = Some((sh.now, client.closed_for(sh.now)));
+        sh.now + sh.frontend.idle_time
     }
 
     /// The server is yet to take some of what has come of the request.
@@ -236,8 +237,7 @@ impl Session {
             sh.counters.bytes_in += sent as u64;
             sh.pools[key.pool].servers[key.server].counters.bytes_out += sent as u64;
             if sent > 0 {
-                exchange.moves(&self.client, sh.now);
-                self.deadline = sh.now + sh.frontend.idle_time;
+                self.deadline = exchange.moves(&self.client, sh);
             }
             if !is_whole {
                 return false;

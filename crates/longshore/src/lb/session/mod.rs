@@ -447,8 +447,7 @@ impl Session {
             }
             Stage::Connecting => self.server_failed(Failure::ConnectTimeout, sh),
             Stage::Exchange | Stage::Tunnel if self.client_takes(sh) => {
-                self.exchange.moves(&self.client, sh.now);
-                self.deadline = sh.now + sh.frontend.idle_time;
+                self.deadline = self.exchange.moves(&self.client, sh);
                 Step::Wait
             }
             Stage::Exchange => self.converse_expired(sh),

@@ -73,8 +73,7 @@ impl Session {
         }
         sh.pools[key.pool].servers[key.server].counters.bytes_in += sent as u64;
         if sent > 0 {
-            exchange.moves(&self.client, sh.now);
-            self.deadline = sh.now + sh.frontend.idle_time;
+            self.deadline = exchange.moves(&self.client, sh);
         }
         *turn = turn.saturating_sub(sent as u64);
         match exchange.response_pending {
@@ -199,8 +198,7 @@ impl Session {
         self.splicing.is_response = is_raw;
         self.log_response(status);
         self.count_server(sh, |counters| counters.responded(status));
-        self.exchange.moves(&self.client, sh.now);
-        self.deadline = sh.now + sh.frontend.idle_time;
+        self.deadline = self.exchange.moves(&self.client, sh);
         (is_tunnel || is_raw).then_some(Pulled::Tunnel)
     }
 }

@@ -92,10 +92,9 @@ fn beside(other: Manner, idle_time: &str) -> Rig {
     Rig::new(&config, &[(8081, Manner::Serves), (8082, other)])
 }
 
-/// Others of its connection have all of the window, and wait for their backend: that is not this one's fault.
-#[test]
-fn an_upload_that_has_no_window_for_others_is_not_late() {
-    let mut rig = beside(Manner::Silent, "10s");
+/// An upload of 200,000 bytes on a connection of which others have all of the window, and wait for their backend; its number.
+fn without_window(idle_time: &str) -> (Rig, Streams, usize) {
+    let mut rig = beside(Manner::Silent, idle_time);
     let mut client = Streams::new(&mut rig, 1 << 20);
     client.get("/other");
     for _ in 0..10 {
@@ -103,6 +102,13 @@ fn an_upload_that_has_no_window_for_others_is_not_late() {
     }
     client.run(&mut rig, Duration::from_secs(1));
     let upload = client.ask("POST", "/echo", &[], content(200_000).into());
+    (rig, client, upload)
+}
+
+/// That others have the window is not its fault.
+#[test]
+fn an_upload_that_has_no_window_for_others_is_not_late() {
+    let (mut rig, mut client, upload) = without_window("10s");
     client.run(&mut rig, Duration::from_secs(30));
     let unsent = client.unsent(upload);
     assert_eq!((client.fetches[upload].status, unsent), (0, 200_000));
@@ -129,14 +135,7 @@ fn an_upload_that_stops_is_late() {
 /// It waits ten times as long as one that has a window, and no longer.
 #[test]
 fn an_upload_that_has_no_window_for_long_is_given_up() {
-    let mut rig = beside(Manner::Silent, "2s");
-    let mut client = Streams::new(&mut rig, 1 << 20);
-    client.get("/other");
-    for _ in 0..10 {
-        client.ask("POST", "/other", &[], content(100_000).into());
-    }
-    client.run(&mut rig, Duration::from_secs(1));
-    let upload = client.ask("POST", "/echo", &[], content(200_000).into());
+    let (mut rig, mut client, upload) = without_window("2s");
     client.run(&mut rig, Duration::from_millis(19_500));
     assert_eq!(counters(&rig).client_timeouts, 0);
     client.run(&mut rig, Duration::from_secs(1));
