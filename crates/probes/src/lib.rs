@@ -7,8 +7,8 @@
 //!
 //! Probes are for Linux on x86-64 and aarch64. Elsewhere the functions do nothing.
 //!
-//! A probe is one place in the program, so that function is never inlined or generic. Its copies would each have a note, those of code that the
-//! linker leaves out too, with an address that is none.
+//! A probe is one place in the program, so that function is never inlined or generic. Its copies would each have a note, also those of code that the
+//! linker leaves out, whose address would point at nothing.
 //!
 //! [`PROBES`] lists them with their arguments; the functions, the list, the table of the documentation and what the scripts in `packaging/bpftrace`
 //! call the values are one source or are compared by tests.

@@ -63,7 +63,7 @@ impl Other {
     /// The connection to it.
     ///
     /// # Errors
-    /// There is none any more.
+    /// One of the two has hung up.
     pub(super) fn line(&mut self) -> Result<&mut Line> {
         self.line.as_mut().context("it has hung up")
     }
