@@ -80,11 +80,6 @@ impl<C> Contexts<C> {
         self.slots.iter_mut().flatten().map(|slot| &mut slot.shadow)
     }
 
-    /// Bytes of memory that grow with the number of contexts.
-    pub fn own_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Option<Slot<C>>>() + self.free.capacity() * 4
-    }
-
     /// Gives an id up; its destruction is complete when the send ring has reached `posted`.
     pub fn release(&mut self, id: ContextId, posted: u64) {
         let slot = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut);

@@ -80,3 +80,25 @@ fn place(fd: i32) -> Option<(&'static AtomicU64, u64)> {
     let fd = usize::try_from(fd).ok()?;
     Some((OURS.get(fd / 64)?, 1 << (fd % 64)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_descriptor_has_a_bit_of_its_own() {
+        let (end, _other) = rustix::pipe::pipe().expect("a pipe");
+        let fd = rustix::io::fcntl_dupfd_cloexec(end, FIRST).expect("a descriptor");
+        let number = fd.as_raw_fd();
+        let place_of = |fd| place(fd).map(|(word, bit)| (word.as_ptr(), bit));
+        // Another bit of its word, and its bit in other words.
+        for other in [number ^ 1, number % 64, number + 64, number / 64] {
+            assert_ne!(place_of(other), place_of(number));
+        }
+        mark(fd.as_fd());
+        assert!(is_internal(number));
+        unmark(fd.as_fd());
+        assert!(!is_internal(number));
+        assert!(!is_internal(-1) && !is_internal(MOST as i32));
+    }
+}

@@ -180,11 +180,6 @@ impl LinuxFunction {
         self.offload.count()
     }
 
-    /// Bytes of memory that grow with the number of connections, without what is retained of their data.
-    pub fn connection_bytes(&self) -> usize {
-        self.offload.own_bytes() + self.rings.contexts.own_bytes()
-    }
-
     /// The connections, and what they need beside.
     pub(crate) fn parts(&mut self, now: Instant) -> (&mut Offload, DriverEnv<'_>) {
         let env = DriverEnv {

@@ -13,3 +13,6 @@ mod random;
 mod restarted;
 mod rewritten;
 mod rig;
+
+#[global_allocator]
+static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;

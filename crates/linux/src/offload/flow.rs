@@ -331,13 +331,4 @@ impl Flow {
         let mut records = self.epochs.iter().filter_map(Epoch::records);
         records.any(|records| records.stream.start() != records.stream.end())
     }
-
-    /// Bytes of memory that the driver has for it, beside what is retained.
-    pub fn own_bytes(&self) -> usize {
-        let records = self.epochs.iter().filter_map(Epoch::records);
-        let streams: usize = records
-            .map(|records| size_of::<Records>() + records.stream.own_bytes())
-            .sum();
-        size_of::<Flow>() + self.epochs.capacity() * size_of::<Epoch>() + streams
-    }
 }

@@ -342,20 +342,6 @@ impl Offload {
     pub(crate) fn count(&self) -> usize {
         self.by_key.len()
     }
-
-    /// Bytes that the driver has for connections beside what is retained, as far as they grow with their number.
-    pub(crate) fn own_bytes(&self) -> usize {
-        let flows: usize = self
-            .flows
-            .iter()
-            .flatten()
-            .map(|flow| flow.own_bytes())
-            .sum();
-        let keyed = self.by_key.capacity() * (size_of::<(FlowKey, u32)>() + 1)
-            + self.by_slot.capacity() * (size_of::<((FileIdentity, u32), u32)>() + 1);
-        let checks = self.checks.len() * 2 * size_of::<(Instant, u32)>();
-        flows + keyed + checks + self.flows.capacity() * 8
-    }
 }
 
 impl Flow {

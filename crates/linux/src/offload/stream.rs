@@ -427,9 +427,4 @@ impl Stream {
             });
         }
     }
-
-    /// Bytes of the driver's own memory beside the retained ones.
-    pub(crate) fn own_bytes(&self) -> usize {
-        self.pieces.capacity() * size_of::<Piece>() + self.records.capacity() * size_of::<Record>()
-    }
 }

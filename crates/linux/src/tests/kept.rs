@@ -44,6 +44,17 @@ fn a_block_with_a_super_frame_of_records_stays_and_the_next_one_goes_elsewhere()
 }
 
 #[test]
+fn a_super_frame_that_fills_its_block_stays_there() {
+    let mut program = program();
+    program.send(0, 50_000, 1400, (false, false));
+    let (first, len) = place(&mut program);
+    let (empty, _) = segment((OURS, PEER), &flow(PAIRS[0]), 1, Flags::ACK, &[], 1400);
+    program.send(50_000, 50_000 + len - empty.len(), 1400, (false, false));
+    assert_ne!(place(&mut program).0, first);
+    program.finish(1400).unwrap();
+}
+
+#[test]
 fn blocks_are_found_again_after_a_restart() {
     let mut program = program();
     program.send(0, 50_000, 1400, (false, true));

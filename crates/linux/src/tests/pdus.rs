@@ -16,6 +16,7 @@ use wire::nvme::{C2HData, Pdu, Role};
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
+use super::program::{CIPHER, keys};
 use super::rig::{
     OURS, OneSocket, PAIRS, PEER, SECRET, SMALL, SUPER, Socket, checked, flow, pattern, segment,
 };
@@ -252,6 +253,26 @@ fn a_nic_that_comes_later_knows_where_the_connection_is() {
         let span = slot.slot().pdus().span(position + 24, 5000);
         assert_eq!((span.len, span.placed), (5000, Some(first)));
     }
+}
+
+/// It is remembered for its PDUs, and once more for the keys that come later: these count.
+#[test]
+fn a_connection_that_was_remembered_and_has_keys_is_fenced_after_a_restart() {
+    let mut world = World::started();
+    let slab = Arc::new(Slab::create(1).unwrap());
+    let (index, generation) = slab.claim().unwrap();
+    let keys = SlotRequest::SetKeys {
+        slot: SlotRef::new(&slab, index, generation).unwrap(),
+        direction: Direction::Transmit,
+        info: keys(CIPHER, 0),
+        resume: None,
+        socket: world.facts(),
+    };
+    assert_eq!(world.order(&keys), Ok(SeqNum(1)));
+    world.restart();
+    let (frame, meta) = segment((OURS, PEER), &world.flow, 1, Flags::ACK, &[1; 72], 1400);
+    world.function.handle_frame(world.now, &frame, meta);
+    assert_eq!(world.function.counters().tx_tls_fenced_dropped, 1);
 }
 
 /// The next NIC has no place for it, and an entry is free for another.

@@ -8,7 +8,10 @@ use rustix::io::Errno;
 
 use super::{CIPHERS, End, TLS_1_2, TLS_1_3, keyed, keys, pair, pattern};
 use crate::session::Session;
-use crate::{RECORD_TYPE_DATA, TLS_RX, TLS_RX_EXPECT_NO_PAD, TLS_TX, TLS_TX_ZEROCOPY_RO};
+use crate::{
+    RECORD_TYPE_DATA, TLS_RX, TLS_RX_EXPECT_NO_PAD, TLS_TX, TLS_TX_MAX_PAYLOAD_LEN,
+    TLS_TX_ZEROCOPY_RO,
+};
 
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
@@ -223,6 +226,23 @@ fn the_flags_are_zero_or_one_and_padding_is_tls_1_3s() {
         b.set(TLS_RX_EXPECT_NO_PAD, &1_i32.to_ne_bytes()),
         Err(Errno::INVAL)
     );
+}
+
+#[test]
+fn records_are_limited_to_what_tls_has() {
+    for (version, least, most) in [(TLS_1_2, 64, 16_384), (TLS_1_3, 63, 16_384_u16)] {
+        let (a, b) = keyed(version, 51).expect("loopback");
+        let set = |limit: u16| a.set(TLS_TX_MAX_PAYLOAD_LEN, &limit.to_ne_bytes());
+        assert_eq!(set(least - 1), Err(Errno::INVAL));
+        assert_eq!(set(most + 1), Err(Errno::INVAL));
+        assert_eq!(set(most), Ok(()));
+        assert_eq!(set(least), Ok(()));
+        a.write(&pattern(2 * usize::from(least)));
+        assert_eq!(
+            b.read(1000).map(|data| data.len()),
+            Ok(2 * usize::from(least))
+        );
+    }
 }
 
 #[test]

@@ -38,6 +38,24 @@ fn what_a_short_read_has_left_is_readable() {
 }
 
 #[test]
+fn an_error_behind_a_record_is_to_be_read_until_it_is_told() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let (c, d) = keyed(TLS_1_3, 51).expect("loopback");
+    // A record as it goes over the wire, and a header of another version behind it.
+    c.write(b"a record");
+    let mut sent = vec![0; 200];
+    let len = rustix::io::read(&d.socket, &mut sent[..]).expect("loopback");
+    sent.truncate(len);
+    sent.extend([23, 2, 3, 0, 100]);
+    rustix::io::write(&a.socket, &sent).expect("loopback");
+    assert_eq!(b.read_exactly(8), b"a record");
+    let is_readable = || b.session.is_readable(b.socket.as_fd());
+    assert!(is_readable());
+    assert_eq!(b.receive(100, false, 0).err(), Some(Errno::INVAL));
+    assert!(!is_readable());
+}
+
+#[test]
 fn a_part_of_a_record_is_not_readable_once_it_was_looked_at() {
     let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
     let (c, d) = keyed(TLS_1_3, 51).expect("loopback");
