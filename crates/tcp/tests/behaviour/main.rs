@@ -21,6 +21,7 @@ mod small_segments;
 mod throughput;
 mod time_wait;
 mod timeouts;
+mod traces;
 mod transfer;
 
 use std::time::{Duration, Instant};

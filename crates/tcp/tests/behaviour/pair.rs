@@ -1,5 +1,6 @@
 //! Two connections and a link between them in virtual time, moving real bytes.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use tcp::{
@@ -267,10 +268,13 @@ pub struct Pair {
     pub start: Instant,
     pub sides: [Side; 2],
     pub links: [Link; 2],
+    isns: [u32; 2],
     busy_until: [Instant; 2],
     wire: Wire<(usize, Packet)>,
     pub filter: Option<Filter>,
     pub dropped: u64,
+    /// Of each packet so far, if they are wanted.
+    pub trace: Option<Vec<String>>,
 }
 
 /// What to make a pair of.
@@ -357,10 +361,12 @@ impl Pair {
                 Side::new(now, server, setup.apps[1], [1, 0].map(stream)),
             ],
             links: setup.links,
+            isns: setup.isns,
             busy_until: [now; 2],
             wire: Wire::new(Faults::none(Duration::ZERO), setup.seed),
             filter: None,
             dropped: 0,
+            trace: None,
         };
         if !setup.simultaneous_open {
             // The SYN that made the server is on the wire no more.
@@ -467,10 +473,16 @@ impl Pair {
                 .filter
                 .as_mut()
                 .is_none_or(|filter| filter(from, &packet));
+            let line = self.trace.is_some().then(|| self.trace_line(from, &packet));
+            let dropped = self.dropped;
             if keep {
                 self.send_packet(from, packet);
             } else {
                 self.dropped += 1;
+            }
+            if let (Some(trace), Some(line)) = (&mut self.trace, line) {
+                let lost = if self.dropped > dropped { " lost" } else { "" };
+                trace.push(format!("{line}{lost}"));
             }
         }
     }
@@ -540,6 +552,62 @@ impl Pair {
                 },
             );
         }
+    }
+
+    /// A packet as tcpdump has it, and how its sender sees the path.
+    fn trace_line(&self, from: usize, packet: &Packet) -> String {
+        let Header {
+            seq, ack, flags, ..
+        } = packet.header;
+        let (header, options) = (&packet.header, &packet.header.options);
+        let isns = self.isns.map(SeqNum);
+        let (isn, other) = (isns[from], isns[1 - from]);
+        let at = (self.now - self.start).as_nanos() as f64 / 1e9;
+        let mut line = format!(
+            "{at:.6} {} {flags:?} {}:{}",
+            ["client", "server"][from],
+            isn.distance_to(seq),
+            isn.distance_to(seq + packet.len())
+        );
+        if flags.contains(Flags::ACK) {
+            write!(line, " ack {}", other.distance_to(ack)).unwrap();
+        }
+        write!(line, " win {}", header.window).unwrap();
+        if header.ecn != Ecn::NotEct {
+            write!(line, " {:?}", header.ecn).unwrap();
+        }
+        if let Some(mss) = options.mss {
+            write!(
+                line,
+                " mss {mss} scale {:?} sack {}",
+                options.window_scale, options.sack_permitted
+            )
+            .unwrap();
+        }
+        if let Some(timestamps) = options.timestamps {
+            write!(line, " ts {} {}", timestamps.val, timestamps.echo).unwrap();
+        }
+        for (left, right) in options.sack.as_slice() {
+            write!(
+                line,
+                " sack {}:{}",
+                other.distance_to(*left),
+                other.distance_to(*right)
+            )
+            .unwrap();
+        }
+        let info = self.sides[from].connection.info(self.now);
+        write!(line, " | {:?} cwnd {}", info.state, info.cwnd).unwrap();
+        if let Some(threshold) = info.ssthresh {
+            write!(line, " ssthresh {threshold}").unwrap();
+        }
+        write!(
+            line,
+            " flight {} rto {:?} {}",
+            info.in_flight, info.rto, info.recovery
+        )
+        .unwrap();
+        line
     }
 
     fn next_wakeup(&self) -> Option<Instant> {

@@ -117,7 +117,8 @@ fn link() -> impl Strategy<Value = Link> {
         })
 }
 
-fn setup() -> impl Strategy<Value = Setup> {
+/// Settings, applications and links of all kinds.
+pub fn setup() -> impl Strategy<Value = Setup> {
     (
         [config(), config()],
         [app(), app()],

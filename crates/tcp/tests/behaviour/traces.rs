@@ -1,0 +1,414 @@
+//! What leaves, when, and how its sender sees the path: connections whose packets are written down in `traces`. Whatever changes one of them on purpose shows
+//! there what it does; `LONGSHORE_WRITE=1` writes them anew.
+
+use std::fs;
+use std::hash::Hasher;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use tcp::{Algorithm, Config, EcnMode, KeepAlive};
+use wire::tcp::Flags;
+
+use crate::link::Packet;
+use crate::pair::{App, Filter, Link, Pair, Reader, Setup};
+use crate::{MSS, ms, transfer};
+
+/// Packets written down of a connection; of what comes behind, only a sum.
+const WRITTEN: usize = 60;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A connection's packets, and what became of its ends.
+fn told(pair: &mut Pair) -> Vec<String> {
+    let mut lines = pair.trace.take().expect("it was traced");
+    let rest = lines.split_off(WRITTEN.min(lines.len()));
+    if !rest.is_empty() {
+        lines.push(format!("{} more, {:016x}", rest.len(), sum(&rest)));
+    }
+    for side in &pair.sides {
+        let info = side.connection.info(pair.now);
+        lines.push(format!("{:?} read {} {:?}", side.ended, side.read, info));
+    }
+    lines
+}
+
+/// FNV-1a, which is the same everywhere.
+fn sum(lines: &[String]) -> u64 {
+    struct Fnv(u64);
+    impl Hasher for Fnv {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            for byte in bytes {
+                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+            }
+        }
+    }
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    lines.iter().for_each(|line| hasher.write(line.as_bytes()));
+    hasher.finish()
+}
+
+/// Compares with what was written down, or writes.
+fn compare(name: &str, lines: &[String]) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/traces/{name}.txt"));
+    if std::env::var_os("LONGSHORE_WRITE").is_some() {
+        fs::write(&path, lines.join("\n") + "\n").expect("a place in the repository");
+        return;
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    let mut written = written.lines();
+    for (number, line) in lines.iter().enumerate() {
+        let before = written.next().unwrap_or("the end");
+        assert_eq!(before, line, "{} line {}", path.display(), number + 1);
+    }
+    assert_eq!(written.next(), None, "{}", path.display());
+}
+
+/// Runs a connection of which this is kept by the link; `true` for all.
+fn trace(name: &str, setup: Setup, filter: Option<Filter>, run: impl FnOnce(&mut Pair)) {
+    let mut pair = Pair::new(setup);
+    pair.filter = filter;
+    pair.trace = Some(Vec::new());
+    run(&mut pair);
+    compare(name, &told(&mut pair));
+}
+
+/// Loses those packets of the client's with data, counted from 0, that are asked for; each that is sent counts.
+fn without(lost: impl Fn(u32) -> bool + 'static) -> Option<Filter> {
+    let mut count = 0;
+    Some(Box::new(move |from, packet: &Packet| {
+        let counts = from == 0 && packet.len() > 0;
+        count += u32::from(counts);
+        !counts || !lost(count - 1)
+    }))
+}
+
+/// 20 ms both ways.
+fn far() -> Link {
+    Link {
+        delay: ms(10),
+        ..Link::default()
+    }
+}
+
+/// The client sends so many bytes over a far link.
+fn upload(total: u64, config: Config) -> Setup {
+    Setup {
+        configs: [config.clone(), config],
+        apps: [App::sends(total), App::default()],
+        links: [far(); 2],
+        ..Setup::default()
+    }
+}
+
+fn to_the_end(pair: &mut Pair) {
+    pair.run_to_end(10 * MINUTE);
+}
+
+#[test]
+fn begin_and_end() {
+    let both = Setup {
+        apps: [App::sends(20_000); 2],
+        ..upload(0, Config::default())
+    };
+    trace("exchange", both.clone(), None, to_the_end);
+    let simultaneous = Setup {
+        simultaneous_open: true,
+        ..both.clone()
+    };
+    trace("simultaneous_open", simultaneous, None, to_the_end);
+    let mut late = both.clone();
+    late.apps[1].closes_first = false;
+    trace("half_closed", late, None, to_the_end);
+    let plain = Config {
+        timestamps: false,
+        sack: false,
+        window_scale: false,
+        ..Config::default()
+    };
+    trace("no_options", upload(100_000, plain), None, to_the_end);
+    let mut seen = [0; 2];
+    let no_first: Filter = Box::new(move |from, packet| {
+        seen[from] += 1;
+        !(packet.header.flags.contains(Flags::SYN) && seen[from] < 3)
+    });
+    trace("syn_lost", both.clone(), Some(no_first), to_the_end);
+    let mut ends = 0;
+    let no_end: Filter = Box::new(move |_, packet| {
+        ends += u32::from(packet.header.flags.contains(Flags::FIN));
+        !packet.header.flags.contains(Flags::FIN) || ends > 3
+    });
+    trace("fin_lost", both, Some(no_end), to_the_end);
+}
+
+#[test]
+fn congestion_control() {
+    let narrow = |algorithm| {
+        let mut setup = upload(
+            1_500_000,
+            Config {
+                congestion: algorithm,
+                ..Config::default()
+            },
+        );
+        setup.links[0] = Link {
+            rate: 20_000_000,
+            queue: 60_000,
+            ..far()
+        };
+        setup
+    };
+    trace("cubic", narrow(Algorithm::Cubic), None, to_the_end);
+    trace("newreno", narrow(Algorithm::NewReno), None, to_the_end);
+    let paced = Config {
+        pacing: true,
+        initial_window: 4,
+        ..Config::default()
+    };
+    trace("paced", upload(400_000, paced), None, to_the_end);
+    let asks = Config {
+        ecn: EcnMode::Ask,
+        ..Config::default()
+    };
+    trace("ecn", upload(300_000, asks), None, to_the_end);
+    let mut idle = upload(200_000, Config::default());
+    idle.apps = idle.apps.map(|app| App {
+        closes_first: false,
+        ..app
+    });
+    trace("after_a_pause", idle, None, |pair| {
+        pair.run(MINUTE);
+        pair.sides[0].app.total += 200_000;
+        pair.run(MINUTE);
+    });
+}
+
+#[test]
+fn losses() {
+    let all = Config::default();
+    let size = 60 * u64::from(MSS);
+    let lossy = |config: &Config| upload(size, config.clone());
+    trace("one_lost", lossy(&all), without(|at| at == 12), to_the_end);
+    trace(
+        "some_lost",
+        lossy(&all),
+        without(|at| (12..17).contains(&at)),
+        to_the_end,
+    );
+    trace(
+        "last_lost",
+        lossy(&all),
+        without(|at| (58..61).contains(&at)),
+        to_the_end,
+    );
+    trace(
+        "again_lost",
+        lossy(&all),
+        without(|at| (9..10).contains(&at) || (40..46).contains(&at)),
+        to_the_end,
+    );
+    trace(
+        "all_lost",
+        lossy(&all),
+        without(|at| (20..42).contains(&at)),
+        to_the_end,
+    );
+    let no_sack = Config {
+        sack: false,
+        ..all.clone()
+    };
+    trace(
+        "no_sack",
+        lossy(&no_sack),
+        without(|at| at == 12 || at == 15),
+        to_the_end,
+    );
+    let no_timestamps = Config {
+        timestamps: false,
+        ..all.clone()
+    };
+    trace(
+        "no_timestamps",
+        lossy(&no_timestamps),
+        without(|at| at == 12 || at == 15),
+        to_the_end,
+    );
+    let mut acks = 0;
+    let half: Filter = Box::new(move |from, _| {
+        acks += from;
+        from == 0 || acks < 4 || acks % 2 == 0
+    });
+    trace("acks_lost", lossy(&all), Some(half), to_the_end);
+    let mut reordered = lossy(&all);
+    reordered.links[0] = Link {
+        reorder: 0.2,
+        duplicate: 0.05,
+        jitter: ms(3),
+        ..far()
+    };
+    trace("reordered", reordered, None, to_the_end);
+    let mut merged = lossy(&all);
+    merged.links[0].coalesce = ms(1);
+    trace("merged", merged, without(|at| at == 30), to_the_end);
+    // The timeout is spurious: nothing is lost, and the path takes longer than ever.
+    trace("late", lossy(&all), None, |pair| {
+        pair.run(ms(50));
+        pair.links[0].delay = ms(600);
+        pair.run(ms(30));
+        pair.links[0].delay = ms(10);
+        to_the_end(pair);
+    });
+}
+
+#[test]
+fn windows_and_small_segments() {
+    let slow = Reader::Paced {
+        bytes: 3_000,
+        every: ms(150),
+    };
+    let small = Config {
+        rcv_buf: 8_000,
+        rcv_buf_max: 8_000,
+        ..Config::default()
+    };
+    let mut slow_reader = upload(60_000, small);
+    slow_reader.apps[1].reader = slow;
+    trace("slow_reader", slow_reader.clone(), None, to_the_end);
+    slow_reader.apps[1].reader = Reader::Paced {
+        bytes: 8_000,
+        every: ms(5_000),
+    };
+    let mut acks = 0;
+    let no_update: Filter = Box::new(move |from, _| {
+        acks += from;
+        from == 0 || acks % 5 != 4
+    });
+    trace("window_probes", slow_reader, Some(no_update), to_the_end);
+    for (name, nagle, delayed_ack) in [
+        ("nagle", true, Some(ms(40))),
+        ("no_nagle", false, Some(ms(40))),
+        ("acked_at_once", true, None),
+    ] {
+        let config = Config {
+            nagle,
+            delayed_ack,
+            ..Config::default()
+        };
+        let mut setup = upload(6_000, config);
+        setup.apps = [App {
+            total: 6_000,
+            write: 400,
+            closes_first: false,
+            ..App::default()
+        }; 2];
+        trace(name, setup, None, |pair| {
+            for _ in 0..3 {
+                pair.run(ms(500));
+                pair.sides[0].app.total += 500;
+                pair.sides[1].app.total += 100;
+            }
+            pair.run(ms(500));
+        });
+    }
+}
+
+#[test]
+fn peers_that_are_gone() {
+    /// What the server sends is lost from when the client has sent so many packets.
+    fn gone_behind(packets: u32) -> Option<Filter> {
+        let mut sent = 0;
+        Some(Box::new(move |from, _| {
+            sent += u32::from(from == 0);
+            sent <= packets
+        }))
+    }
+    let patient = Config {
+        keep_alive: Some(KeepAlive {
+            idle: Duration::from_secs(10),
+            interval: Duration::from_secs(2),
+            probes: 3,
+        }),
+        retries: 5,
+        orphan_retries: 3,
+        ..Config::default()
+    };
+    let idle = |config: &Config| {
+        let mut setup = upload(5_000, config.clone());
+        setup.apps = setup.apps.map(|app| App {
+            closes_first: false,
+            ..app
+        });
+        setup
+    };
+    let rest = |pair: &mut Pair| {
+        pair.run(10 * MINUTE);
+    };
+    trace("kept_alive", idle(&patient), None, |pair| {
+        pair.run(MINUTE);
+        pair.sides[1].app.total += 1_000;
+        pair.run(MINUTE);
+    });
+    trace("keep_alive_gone", idle(&patient), gone_behind(10), rest);
+    trace(
+        "retries_gone",
+        upload(100_000, patient.clone()),
+        gone_behind(20),
+        rest,
+    );
+    trace(
+        "orphan_gone",
+        upload(3_000, patient.clone()),
+        gone_behind(3),
+        rest,
+    );
+    let hurried = Config {
+        user_timeout: Some(Duration::from_secs(7)),
+        ..patient
+    };
+    trace("user_timeout", idle(&hurried), gone_behind(3), rest);
+}
+
+#[test]
+fn paths_that_take_less() {
+    let narrow =
+        |most: u32| -> Option<Filter> { Some(Box::new(move |_, packet| packet.len() <= most)) };
+    for (name, mtu_probing, most) in [
+        ("path_search", true, 1_300),
+        ("path_wide", true, 9_000),
+        ("black_hole", true, 700),
+    ] {
+        let config = Config {
+            mtu_probing,
+            mss: 8_960,
+            ..Config::default()
+        };
+        trace(name, upload(300_000, config), narrow(most), |pair| {
+            pair.run(20 * MINUTE);
+        });
+    }
+}
+
+/// Settings and links of all kinds; a line for each.
+#[test]
+fn of_all_kinds() {
+    let mut runner = TestRunner::deterministic();
+    let lines: Vec<_> = (0..100)
+        .map(|_| {
+            let setup = transfer::setup().new_tree(&mut runner).expect("a setup");
+            let mut pair = Pair::new(setup.current());
+            pair.trace = Some(Vec::new());
+            let took = pair.run_to_end(1440 * MINUTE);
+            let packets = pair.trace.as_ref().map_or(0, Vec::len);
+            let lines = told(&mut pair);
+            format!(
+                "{packets} packets, {} lost, {took:?}, {:016x}",
+                pair.dropped,
+                sum(&lines)
+            )
+        })
+        .collect();
+    compare("of_all_kinds", &lines);
+}
