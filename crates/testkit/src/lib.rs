@@ -20,6 +20,7 @@ pub mod records;
 pub mod tap;
 pub mod timing;
 pub mod toe;
+pub mod written;
 
 pub use allocator::{CountingAllocator, allocated_bytes, allocations};
 pub use layers::assert_layers;

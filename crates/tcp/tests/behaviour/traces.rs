@@ -1,14 +1,12 @@
 //! What leaves, when, and how its sender sees the path: connections whose packets are written down in `traces`. Whatever changes one of them on purpose shows
 //! there what it does; `LONGSHORE_WRITE=1` writes them anew.
 
-use std::fs;
-use std::hash::Hasher;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use tcp::{Algorithm, Config, EcnMode, KeepAlive};
+use testkit::written;
 use wire::tcp::Flags;
 
 use crate::link::Packet;
@@ -21,50 +19,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// A connection's packets, and what became of its ends.
 fn told(pair: &mut Pair) -> Vec<String> {
-    let mut lines = pair.trace.take().expect("it was traced");
-    let rest = lines.split_off(WRITTEN.min(lines.len()));
-    if !rest.is_empty() {
-        lines.push(format!("{} more, {:016x}", rest.len(), sum(&rest)));
-    }
+    let lines = pair.trace.take().expect("it was traced");
+    let mut lines = written::shorten(lines, WRITTEN);
     for side in &pair.sides {
         let info = side.connection.info(pair.now);
         lines.push(format!("{:?} read {} {:?}", side.ended, side.read, info));
     }
     lines
-}
-
-/// FNV-1a, which is the same everywhere.
-fn sum(lines: &[String]) -> u64 {
-    struct Fnv(u64);
-    impl Hasher for Fnv {
-        fn finish(&self) -> u64 {
-            self.0
-        }
-        fn write(&mut self, bytes: &[u8]) {
-            for byte in bytes {
-                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-            }
-        }
-    }
-    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
-    lines.iter().for_each(|line| hasher.write(line.as_bytes()));
-    hasher.finish()
-}
-
-/// Compares with what was written down, or writes.
-fn compare(name: &str, lines: &[String]) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/traces/{name}.txt"));
-    if std::env::var_os("LONGSHORE_WRITE").is_some() {
-        fs::write(&path, lines.join("\n") + "\n").expect("a place in the repository");
-        return;
-    }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    let mut written = written.lines();
-    for (number, line) in lines.iter().enumerate() {
-        let before = written.next().unwrap_or("the end");
-        assert_eq!(before, line, "{} line {}", path.display(), number + 1);
-    }
-    assert_eq!(written.next(), None, "{}", path.display());
 }
 
 /// Runs a connection of which this is kept by the link; `true` for all.
@@ -73,7 +34,7 @@ fn trace(name: &str, setup: Setup, filter: Option<Filter>, run: impl FnOnce(&mut
     pair.filter = filter;
     pair.trace = Some(Vec::new());
     run(&mut pair);
-    compare(name, &told(&mut pair));
+    written::compare(env!("CARGO_MANIFEST_DIR"), name, &told(&mut pair));
 }
 
 /// Loses those packets of the client's with data, counted from 0, that are asked for; each that is sent counts.
@@ -406,9 +367,9 @@ fn of_all_kinds() {
             format!(
                 "{packets} packets, {} lost, {took:?}, {:016x}",
                 pair.dropped,
-                sum(&lines)
+                written::sum_lines(&lines)
             )
         })
         .collect();
-    compare("of_all_kinds", &lines);
+    written::compare(env!("CARGO_MANIFEST_DIR"), "of_all_kinds", &lines);
 }

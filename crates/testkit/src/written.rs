@@ -1,0 +1,53 @@
+//! Behaviour that is written down in text files, which a test compares with what there is now.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::Path;
+
+/// Compares lines with those of `tests/traces/NAME.txt` of a package, whose directory is its `CARGO_MANIFEST_DIR`. With the environment variable
+/// `LONGSHORE_WRITE` it writes them instead.
+///
+/// # Panics
+/// When a line differs, or the file can't be written.
+pub fn compare(package: &str, name: &str, lines: &[impl Display]) {
+    let path = Path::new(package).join(format!("tests/traces/{name}.txt"));
+    if std::env::var_os("LONGSHORE_WRITE").is_some() {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(&path, text).expect("a place in the repository");
+        return;
+    }
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let mut written = text.lines();
+    for (number, line) in lines.iter().enumerate() {
+        let before = written.next().unwrap_or("its end");
+        assert_eq!(
+            before,
+            line.to_string(),
+            "{}, line {}",
+            path.display(),
+            number + 1
+        );
+    }
+    assert_eq!(written.next(), None, "{}", path.display());
+}
+
+/// A sum of bytes that is the same everywhere (FNV-1a of 64 bits), for what would be too long to write down.
+pub fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// The sum of lines.
+pub fn sum_lines(lines: &[String]) -> u64 {
+    sum(lines.concat().as_bytes())
+}
+
+/// Keeps so many lines, and says of the rest how many they are, and their sum.
+pub fn shorten(mut lines: Vec<String>, most: usize) -> Vec<String> {
+    let rest = lines.split_off(most.min(lines.len()));
+    if !rest.is_empty() {
+        lines.push(format!("{} more, {:016x}", rest.len(), sum_lines(&rest)));
+    }
+    lines
+}
