@@ -13,6 +13,7 @@ mod random;
 mod restarted;
 mod rewritten;
 mod rig;
+mod traces;
 
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;

@@ -8,7 +8,7 @@ use super::rig::{PAIRS, cases, flow};
 
 /// What happens next. Offsets are in 1/256 of what there is.
 #[derive(Clone, Debug)]
-enum Step {
+pub enum Step {
     /// The program writes so many bytes more.
     Write(usize),
     /// Linux sends so many new bytes; they are lost before the NIC, or behind it.
@@ -67,17 +67,59 @@ fn stretches() -> impl Strategy<Value = Vec<Stretch>> {
     })
 }
 
-fn run(
+/// A program, the size of its packets, and what happens.
+#[derive(Clone, Debug)]
+pub struct Case {
     pair: usize,
     cipher: (Version, Algorithm),
     isn: u32,
-    stretches: &[Stretch],
+    stretches: Vec<Stretch>,
     retain: u64,
     mss: u16,
     steps: Vec<Step>,
-) -> Result<(), TestCaseError> {
-    let mut program = Program::new(flow(PAIRS[pair]), cipher, isn, stretches, retain);
-    for step in steps {
+}
+
+/// Cases of all kinds.
+pub fn case() -> impl Strategy<Value = Case> {
+    (
+        0usize..2,
+        0usize..6,
+        prop_oneof![
+            any::<u32>(),
+            (0u32..200_000).prop_map(|before| before.wrapping_neg())
+        ],
+        stretches(),
+        prop_oneof![Just(1u64 << 20), Just(64 << 10)],
+        500u16..1440,
+        prop::collection::vec(step(), 0..60),
+    )
+        .prop_map(|(pair, cipher, isn, stretches, retain, mss, steps)| Case {
+            pair,
+            cipher: CIPHERS[cipher],
+            isn,
+            stretches,
+            retain,
+            mss,
+            steps,
+        })
+}
+
+impl Case {
+    pub fn program(&self) -> Program {
+        Program::new(
+            flow(PAIRS[self.pair]),
+            self.cipher,
+            self.isn,
+            &self.stretches,
+            self.retain,
+        )
+    }
+}
+
+/// Runs a case's program to its end.
+pub fn run(program: &mut Program, case: Case) -> Result<(), TestCaseError> {
+    let mss = case.mss;
+    for step in case.steps {
         match step {
             Step::Write(len) => {
                 // As many keys as may be in use are: the library goes on when the peer has acknowledged more.
@@ -161,15 +203,7 @@ proptest! {
     /// only the NIC has seen, a source that changes behind what was sent, and restarts: the peer gets what software makes, all of it,
     /// and nothing else.
     #[test]
-    fn the_peer_gets_what_software_makes(
-        pair in 0usize..2,
-        cipher in 0usize..6,
-        isn in prop_oneof![any::<u32>(), (0u32..200_000).prop_map(|before| before.wrapping_neg())],
-        stretches in stretches(),
-        retain in prop_oneof![Just(1u64 << 20), Just(64 << 10)],
-        mss in 500u16..1440,
-        steps in prop::collection::vec(step(), 0..60),
-    ) {
-        run(pair, CIPHERS[cipher], isn, &stretches, retain, mss, steps)?;
+    fn the_peer_gets_what_software_makes(case in case()) {
+        run(&mut case.program(), case)?;
     }
 }

@@ -10,9 +10,9 @@ use attachment::{Direction, Errno, Resume, Slab, SlotRef, SlotRequest, SocketFac
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::{FrameMeta, Nic, WireCapabilities};
 use rustix::fs::MemfdFlags;
-use testkit::frames;
+use testkit::{frames, written};
 use wire::icmp::{Quoted, v4, v6};
-use wire::packet::{self, Class};
+use wire::packet::{self, Class, Parsed};
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
@@ -104,6 +104,8 @@ pub struct Program {
     pub resets: (usize, usize),
     /// Where segments begin that were reported to Linux as not delivered to the peer.
     pub unreachable: Vec<SeqNum>,
+    /// What was sent, left, and came up, if it is wanted.
+    pub trace: Option<Vec<String>>,
 }
 
 impl Program {
@@ -187,7 +189,28 @@ impl Program {
             acknowledged: 0,
             resets: (0, 0),
             unreachable: Vec::new(),
+            trace: None,
         }
+    }
+
+    /// Notes a segment, if that is wanted.
+    fn note(&mut self, what: &str, parsed: &Parsed, payload: &[u8], rest: &str) {
+        let Some(trace) = &mut self.trace else {
+            return;
+        };
+        let tcp = &parsed.tcp;
+        let (from, acked) = match parsed.flow == self.flow {
+            true => (self.isn.distance_to(tcp.seq), tcp.ack.0),
+            false => (tcp.seq.0, self.isn.distance_to(tcp.ack)),
+        };
+        let (to, sum) = (
+            from.wrapping_add(payload.len() as u32),
+            written::sum(payload),
+        );
+        trace.push(format!(
+            "{what} {:?} {from}:{to} ack {acked} {sum:016x}{rest}",
+            tcp.flags
+        ));
     }
 
     pub fn at(&self, offset: usize) -> SeqNum {
@@ -313,6 +336,9 @@ impl Program {
         let ends = (OURS, PEER);
         let flags = Flags::ACK.union(Flags::PSH);
         let (frame, meta) = segment(ends, &self.flow, seq, flags, bytes, mss);
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("Linux sends {from}:{}", from + bytes.len()));
+        }
         self.function.handle_frame(self.now, &frame, meta);
         self.poll_wire(behind);
     }
@@ -339,6 +365,12 @@ impl Program {
         while let Some((len, meta)) = self.nic.poll_transmit(self.now, &mut out) {
             let (parsed, payload) = checked(&(out[..len].to_vec(), meta));
             assert_eq!(parsed.flow, self.flow);
+            self.note(
+                "leaves",
+                &parsed,
+                &payload,
+                if is_lost { " lost" } else { "" },
+            );
             if parsed.tcp.flags.contains(Flags::RST) {
                 self.resets.1 += 1;
                 continue;
@@ -402,7 +434,8 @@ impl Program {
                 self.unreachable.push(quoted.seq);
                 continue;
             }
-            let (parsed, _) = checked(&(frame.to_vec(), meta));
+            let (parsed, payload) = checked(&(frame.to_vec(), meta));
+            self.note("comes", &parsed, &payload, "");
             if parsed.tcp.flags.contains(Flags::RST) {
                 self.resets.0 += 1;
             } else {
