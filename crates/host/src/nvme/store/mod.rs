@@ -265,11 +265,12 @@ impl Stores {
         changed
     }
 
-    /// Makes durable what has been written. It waits until that is done.
+    /// Waits for the steps that have begun, and makes durable what has been written. What has not begun is left.
     ///
     /// # Errors
     /// When a file can't be made durable.
-    pub fn sync(&self) -> std::io::Result<()> {
+    pub fn end(self) -> std::io::Result<()> {
+        drop(self.engine);
         for store in &self.stores {
             if let Store::File(store) = store {
                 store.sync()?;

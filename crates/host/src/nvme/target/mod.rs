@@ -183,12 +183,12 @@ impl Target {
         }
     }
 
-    /// Makes durable what has been written, whether or not a host asked for it. To be called at the end: it waits.
+    /// Waits for what its stores have begun, and makes durable what was written, whether or not a host has asked for it.
     ///
     /// # Errors
     /// When a file can't be made durable.
-    pub fn sync(&self) -> std::io::Result<()> {
-        self.stores.sync()
+    pub fn end(self) -> std::io::Result<()> {
+        self.stores.end()
     }
 
     /// The machine, to be asked about, and told of namespaces that change.

@@ -82,24 +82,26 @@ pub fn run(options: &Target) -> Result<()> {
     // What was given up just now, they lack too.
     let bell = attached.runtime.doorbell();
     let others = Threads::start("nvme target", parts, &cores, &bell)?;
-    cores.pin(0)?;
-    crate::background::announce(format_args!("{}", announcement.trim_end()));
-    readiness.tell()?;
-    let mut service = Service {
-        signals: &signals,
-        control: control.as_mut(),
-        readiness: &mut readiness,
-    };
-    let refreshed = Instant::now();
     let mut serving = Serving {
         own,
         others,
-        refreshed,
+        refreshed: Instant::now(),
     };
-    let served = service.run(&mut serving, &mut attached);
-    let served = served.and_then(|_| drain(&mut serving, &mut attached));
-    let target = &serving.own.target;
-    end(served, &mut serving.others, || target.sync())?;
+    let served = cores.pin(0).and_then(|()| {
+        crate::background::announce(format_args!("{}", announcement.trim_end()));
+        readiness.tell()?;
+        let mut service = Service {
+            signals: &signals,
+            control: control.as_mut(),
+            readiness: &mut readiness,
+        };
+        service.run(&mut serving, &mut attached)?;
+        drain(&mut serving, &mut attached)
+    });
+    let Serving {
+        own, mut others, ..
+    } = serving;
+    end(served, &mut others, || own.target.end())?;
 
     drop(control);
     attached.runtime.shutdown(Instant::now())?;
@@ -266,11 +268,11 @@ fn drain(serving: &mut Serving, attached: &mut Attached) -> Result<()> {
 fn end<S: Shard>(
     served: Result<()>,
     others: &mut Threads<S>,
-    sync: impl FnOnce() -> io::Result<()>,
+    end_own: impl FnOnce() -> io::Result<()>,
 ) -> Result<()> {
     // Stores that are dropped have done what they had begun.
     let stopped = others.stop();
-    let synced = sync().context("what was written last is not all durable");
+    let synced = end_own().context("what was written last is not all durable");
     let ended = served.and(stopped);
     if let (Err(_), Err(error)) = (&ended, &synced) {
         tracing::error!("{error:#}");
