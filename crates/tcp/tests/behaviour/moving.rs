@@ -10,7 +10,7 @@ use crate::pair::{App, Link, Pair, Setup};
 use crate::peer::Peer;
 
 /// Takes the control block of a side out, and puts it into a connection that knows nothing, or into the one that it was in.
-fn change_owner(pair: &mut Pair, side: usize, config: &Config, anew: bool) {
+pub fn change_owner(pair: &mut Pair, side: usize, config: &Config, anew: bool) {
     let connection = &mut pair.sides[side].connection;
     let Some(tcb) = connection.tcb(pair.now) else {
         return;

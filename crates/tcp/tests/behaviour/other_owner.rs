@@ -37,6 +37,33 @@ fn tell(mirror: &mut Connection, pair: &Pair, side: usize) {
     mirror.assert_invariants();
 }
 
+/// Another owner runs a side for some rounds of so many milliseconds, and hands it back, or dies with it.
+pub fn lend(pair: &mut Pair, side: usize, dies: bool, (wait, rounds): (u64, usize)) {
+    let state = pair.sides[side].state();
+    if !state.is_synchronized() || state == State::TimeWait {
+        return;
+    }
+    let mut mirror = pair.sides[side].connection.clone();
+    mirror.park();
+    for _ in 0..rounds {
+        pair.run(ms(wait));
+        tell(&mut mirror, pair, side);
+    }
+    let Some(tcb) = pair.sides[side].connection.tcb(pair.now) else {
+        return;
+    };
+    if dies {
+        let fin = tcb.fin_queued;
+        mirror.take_over(pair.now, tcb.write_seq, fin, tcb.held.iter().copied());
+    } else {
+        assert_eq!(mirror.bring_back(pair.now, &tcb), Ok(()));
+        assert_eq!(mirror.state(), tcb.state);
+    }
+    assert!(!mirror.is_parked());
+    mirror.assert_invariants();
+    pair.sides[side].connection = mirror;
+}
+
 proptest! {
     #![proptest_config(crate::cases(24))]
 
@@ -55,28 +82,7 @@ proptest! {
         let mut pair = Pair::both_send(&config, totals, link, paced, closes_first, seed);
         for (wait, side, dies, rounds) in lendings {
             pair.run(ms(wait));
-            if !pair.sides[side].state().is_synchronized() || pair.sides[side].state() == State::TimeWait {
-                continue;
-            }
-            let mut mirror = pair.sides[side].connection.clone();
-            mirror.park();
-            for _ in 0..rounds {
-                pair.run(ms(wait));
-                tell(&mut mirror, &pair, side);
-            }
-            let Some(tcb) = pair.sides[side].connection.tcb(pair.now) else {
-                continue;
-            };
-            if dies {
-                let fin = tcb.fin_queued;
-                mirror.take_over(pair.now, tcb.write_seq, fin, tcb.held.iter().copied());
-            } else {
-                prop_assert_eq!(mirror.bring_back(pair.now, &tcb), Ok(()));
-                prop_assert_eq!(mirror.state(), tcb.state);
-            }
-            prop_assert!(!mirror.is_parked());
-            mirror.assert_invariants();
-            pair.sides[side].connection = mirror;
+            lend(&mut pair, side, dies, (wait, rounds));
         }
         pair.run_to_end(Duration::from_secs(600));
     }

@@ -10,6 +10,8 @@ use testkit::written;
 use wire::tcp::Flags;
 
 use crate::link::Packet;
+use crate::moving::change_owner;
+use crate::other_owner::lend;
 use crate::pair::{App, Filter, Link, Pair, Reader, Setup};
 use crate::{MSS, ms, transfer};
 
@@ -346,10 +348,55 @@ fn paths_that_take_less() {
             mss: 8_960,
             ..Config::default()
         };
-        trace(name, upload(300_000, config), narrow(most), |pair| {
-            pair.run(20 * MINUTE);
-        });
+        trace(
+            name,
+            upload(300_000, config.clone()),
+            narrow(most),
+            |pair| {
+                pair.run(20 * MINUTE);
+            },
+        );
+        // Packets are lost beside those that are too large.
+        let mut lossy = upload(600_000, config);
+        lossy.links[0].loss = 0.02;
+        trace(&format!("{name}_lossy"), lossy, narrow(most), to_the_end);
     }
+}
+
+/// Both sides send over a link with faults; they are given from owner to owner.
+#[test]
+fn other_owners() {
+    let config = Config {
+        rcv_buf: 64 << 10,
+        ..Config::default()
+    };
+    let faults = Link {
+        loss: 0.02,
+        reorder: 0.05,
+        ..Link::default()
+    };
+    let setup = || Setup {
+        apps: [App::sends(200_000); 2],
+        links: [Link {
+            rate: 20_000_000,
+            ..faults
+        }; 2],
+        ..upload(0, config.clone())
+    };
+    trace("moved", setup(), None, |pair| {
+        for number in 0..12 {
+            pair.run(ms(9));
+            change_owner(pair, number % 2, &config, number % 3 == 0);
+        }
+        to_the_end(pair);
+    });
+    trace("lent", setup(), None, |pair| {
+        for number in 0..8 {
+            pair.run(ms(4));
+            lend(pair, number % 2, number % 3 == 1, (5, 1 + number % 3));
+        }
+        to_the_end(pair);
+    });
 }
 
 /// Settings and links of all kinds; a line for each.

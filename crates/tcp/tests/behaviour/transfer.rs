@@ -41,10 +41,19 @@ fn config() -> impl Strategy<Value = Config> {
         prop_oneof![Just(65_400u32), Just(0), 1u32..20_000],
         prop_oneof![Just(16u32 << 20), 1_000u32..100_000],
     );
-    let switches = (any::<[bool; 6]>(), any::<bool>());
+    let switches = (any::<[bool; 8]>(), any::<bool>());
     (sizes, switches).prop_map(
         |((mss, rcv_buf, rcv_buf_max, tso_max, snd_buf), (on, delayed))| {
-            let [nagle, timestamps, sack, window_scale, cubic, asks] = on;
+            let [
+                nagle,
+                timestamps,
+                sack,
+                window_scale,
+                cubic,
+                asks,
+                pacing,
+                mtu_probing,
+            ] = on;
             Config {
                 mss,
                 rcv_buf,
@@ -55,6 +64,8 @@ fn config() -> impl Strategy<Value = Config> {
                 timestamps,
                 sack,
                 window_scale,
+                pacing,
+                mtu_probing,
                 congestion: if cubic {
                     Algorithm::Cubic
                 } else {
