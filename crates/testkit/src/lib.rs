@@ -9,6 +9,7 @@ pub mod accel;
 mod allocator;
 pub mod arrivals;
 pub mod bare;
+mod dice;
 pub mod fixtures;
 pub mod frames;
 mod layers;
@@ -23,5 +24,6 @@ pub mod toe;
 pub mod written;
 
 pub use allocator::{CountingAllocator, allocated_bytes, allocations};
+pub use dice::Dice;
 pub use layers::assert_layers;
 pub use pattern::{pattern, pattern_of};

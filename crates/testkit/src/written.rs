@@ -1,8 +1,13 @@
 //! Behaviour that is written down in text files, which a test compares with what there is now.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write};
 use std::fs;
 use std::path::Path;
+
+/// Zeroes in a row that are still written out.
+const ZEROES: usize = 8;
+/// Bytes that are written out.
+const SHOWN: usize = 16;
 
 /// Compares lines with those of `tests/traces/NAME.txt` of a package, whose directory is its `CARGO_MANIFEST_DIR`. With the environment variable
 /// `LONGSHORE_WRITE` it writes them instead.
@@ -50,4 +55,27 @@ pub fn shorten(mut lines: Vec<String>, most: usize) -> Vec<String> {
         lines.push(format!("{} more, {:016x}", rest.len(), sum_lines(&rest)));
     }
     lines
+}
+
+/// How many bytes, their sum, and the first that are not zero, each run of them with its place.
+pub fn bytes(bytes: &[u8]) -> String {
+    let mut text = format!("{} bytes {:016x}", bytes.len(), sum(bytes));
+    let (mut shown, mut zeroes) = (0, usize::MAX);
+    for (at, byte) in bytes.iter().enumerate() {
+        if *byte == 0 {
+            zeroes = zeroes.saturating_add(1);
+            continue;
+        }
+        if shown >= SHOWN {
+            text.push('…');
+            break;
+        }
+        match zeroes {
+            0..=ZEROES => text.push_str(&"00".repeat(zeroes)),
+            _ => _ = write!(text, " {at:x}:"),
+        }
+        _ = write!(text, "{byte:02x}");
+        (shown, zeroes) = (shown + 1, 0);
+    }
+    text
 }

@@ -13,6 +13,8 @@ mod hostile;
 mod interleaved;
 #[path = "../nvme_target/io.rs"]
 mod io;
+#[path = "../nvme_target/lines.rs"]
+mod lines;
 #[path = "../nvme_pair/pair.rs"]
 mod pair;
 #[path = "../nvme_pair/properties.rs"]

@@ -1,6 +1,9 @@
 //! The initiator and the target against each other, over connections that carry bytes.
 
 mod behaviour;
+#[path = "../nvme_target/lines.rs"]
+#[allow(dead_code)]
+mod lines;
 mod pair;
 mod properties;
 #[path = "../nvme_target/rig.rs"]
@@ -9,6 +12,7 @@ mod rig;
 #[path = "../nvme_target/targets.rs"]
 #[allow(dead_code)]
 mod targets;
+mod traces;
 mod wire_end;
 
 /// Machines of the target.

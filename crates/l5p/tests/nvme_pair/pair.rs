@@ -141,6 +141,7 @@ impl Pair {
 
     fn act(&mut self) {
         while let Some(action) = self.host.poll_action() {
+            self.rig.note(|| format!("host: {action:?}"));
             match action {
                 Action::Connect { queue } => {
                     let Some(id) = self.rig.target.accept(self.rig.now, None) else {
@@ -185,8 +186,14 @@ impl Pair {
                 }
             }
         }
-        self.events
-            .extend(std::iter::from_fn(|| self.host.poll_event()));
+        while let Some(event) = self.host.poll_event() {
+            self.rig.note(|| match &event {
+                Event::Lost(failure) => format!("host: lost: {failure}"),
+                Event::Ended(Some(failure)) => format!("host: ended: {failure}"),
+                event => format!("host: {event:?}"),
+            });
+            self.events.push(event);
+        }
         self.rig.act();
         for (closed, _) in std::mem::take(&mut self.rig.closed) {
             let queue = self.links.iter().find(|(_, link)| link.id == closed);
@@ -248,6 +255,7 @@ impl Pair {
         let received = read(&mut link.readers[1], &bytes).expect("the target keeps to the rules");
         let (now, pdu) = (self.rig.now, received.pdu);
         let incoming = self.host.handle_header(now, queue, &pdu);
+        self.rig.note(|| format!("host: {incoming:?}"));
         let inline = match incoming.expect("the target keeps to the rules") {
             Incoming::Nothing | Incoming::Discard => &[],
             Incoming::Inline => &received.data[..],
@@ -293,7 +301,12 @@ impl Pair {
     pub fn completions(&mut self) -> Vec<Completion> {
         let mut completions = Vec::new();
         while let Some(id) = self.host.poll_ended() {
-            completions.extend(self.host.release(id, true));
+            let completion = self.host.release(id, true);
+            self.rig.note(|| match completion {
+                Some(Completion { status, .. }) => format!("host: {} ends: {status}", id.index()),
+                None => format!("host: {} again", id.index()),
+            });
+            completions.extend(completion);
         }
         completions
     }

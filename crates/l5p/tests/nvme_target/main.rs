@@ -5,11 +5,13 @@ mod connect;
 mod events;
 mod hostile;
 mod io;
+mod lines;
 mod reset;
 mod rig;
 mod store_order;
 mod targets;
 mod time;
+mod traces;
 mod unnamed;
 
 /// Machines of the target.

@@ -14,6 +14,7 @@ use wire::nvme::command::{
 use wire::nvme::identify::NamespaceIds;
 use wire::nvme::{CapsuleCmd, Digests, FatalError, H2CData, ICReq, Nqn, Pdu, R2T};
 
+use crate::lines;
 use crate::targets::Targets;
 
 pub const BLOCK: usize = 512;
@@ -109,6 +110,8 @@ pub struct Rig {
     pub in_capsule: BTreeMap<CommandRef, Vec<u8>>,
     pub closed: Vec<(ConnectionId, CloseReason)>,
     pub store_error: Option<Status>,
+    /// What was said and done, if it is written down.
+    pub trace: Option<Vec<String>>,
 }
 
 impl Rig {
@@ -117,9 +120,14 @@ impl Rig {
     }
 
     pub fn with(config: Config) -> Rig {
+        Rig::of(config, crate::MACHINES)
+    }
+
+    /// A target of so many machines.
+    pub fn of(config: Config, machines: usize) -> Rig {
         let now = Instant::now();
         Rig {
-            target: Targets::new(now, config, crate::MACHINES),
+            target: Targets::new(now, config, machines),
             now,
             stores: vec![vec![0; BLOCK * BLOCKS as usize]; 3],
             asked: Vec::new(),
@@ -130,6 +138,14 @@ impl Rig {
             in_capsule: BTreeMap::new(),
             closed: Vec::new(),
             store_error: None,
+            trace: None,
+        }
+    }
+
+    /// Writes a line down.
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line());
         }
     }
 
@@ -175,6 +191,15 @@ impl Rig {
         intact: bool,
     ) -> Result<(), FatalError> {
         let place = self.target.handle_pdu(self.now, id, &pdu);
+        self.note(|| {
+            let place = match &place {
+                Ok(place) => lines::place(*place),
+                Err(error) => format!("refused: {error}"),
+            };
+            let damaged = if intact { "" } else { ", damaged" };
+            let pdu = lines::pdu(&pdu, data);
+            format!("{} < {pdu}{damaged} -> {place}", lines::connection(id))
+        });
         self.act();
         let mut inline = &[][..];
         match place? {
@@ -224,6 +249,7 @@ impl Rig {
         };
         assert_eq!(pdu.data_len() as usize, data.len());
         self.target.pdu_sent(id);
+        self.note(|| format!("{} > {}", lines::connection(id), lines::pdu(&pdu, &data)));
         self.act();
         Some(Received { pdu, data })
     }
@@ -404,6 +430,7 @@ impl Rig {
     /// Does what the target asks.
     pub fn act(&mut self) {
         while let Some(action) = self.target.poll_action() {
+            self.note(|| format!("  {}", lines::action(&action)));
             match action {
                 Action::Buffer { command, len, .. } => {
                     if self.has_memory {
