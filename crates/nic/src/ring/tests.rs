@@ -8,3 +8,4 @@ mod refusals;
 mod renewal;
 mod spsc;
 mod toe;
+mod traces;
