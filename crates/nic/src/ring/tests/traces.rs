@@ -15,7 +15,7 @@ use std::fmt::Display;
 use testkit::written;
 
 /// Most characters of a line.
-const WIDTH: usize = 190;
+const WIDTH: usize = 175;
 
 fn compare(name: &str, lines: &[impl Display]) {
     written::compare(env!("CARGO_MANIFEST_DIR"), name, lines);

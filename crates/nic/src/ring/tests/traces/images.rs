@@ -362,19 +362,20 @@ fn settings_of_spreading_are_as_written_down() {
         table: std::array::from_fn(|at| at as u16 % 4),
     };
     let bytes = settings.encode();
-    lines.push(format!("{:016x} {:02x?}", sum(&bytes), &bytes[..60]));
+    lines.push(clip(&format!("{:016x} {:02x?}", sum(&bytes), &bytes[..60])));
     for queues in [1, 3, 4, 5] {
         let read = RssSettings::decode(&bytes, queues);
         lines.push(format!("{queues} {:?}", read.map(|read| read == settings)));
     }
     let mut wrong = bytes.to_vec();
-    lines.push(super::alter(&mut wrong, 0..RSS_BYTES, |bytes| {
+    let read = super::alter(&mut wrong, 0..RSS_BYTES, |bytes| {
         let bytes = bytes.try_into().expect("as many");
         match RssSettings::decode(bytes, 4) {
             Ok(read) => ("taken".to_owned(), format!("{read:?} {:?}", read.key.0)),
             Err(error) => (format!("{error:?}"), String::new()),
         }
-    }));
+    });
+    lines.push(clip(&read));
     for byte in 0..=u8::MAX {
         if let Some(of) = HashType::from_byte(byte) {
             let with = HashTypes::NONE.with(of);
