@@ -1,0 +1,223 @@
+//! Answers that are wrong, or tell of failures.
+
+use super::*;
+
+/// What the lines of a session's beginning say is told once.
+fn ready(lines: &mut Vec<String>, name: &str) -> Talk {
+    lines.push(name.to_owned());
+    let mut talk = Talk::new(config());
+    talk.set_up();
+    talk.lines.clear();
+    talk
+}
+
+#[test]
+fn what_goes_wrong() {
+    let mut lines = Vec::new();
+    type Case = fn(&mut Talk, u32, u32);
+    let cases: [(&str, Case); 34] = [
+        ("short read", |t, read, _| {
+            _ = t.data_in(read, 0, &[1; 2048], Some(0), Residual::None)
+        }),
+        ("short and said so", |t, read, _| {
+            _ = t.data_in(read, 0, &[1; 2048], Some(0), Residual::Underflow(2048))
+        }),
+        ("twice", |t, read, _| {
+            t.data_in(read, 0, &[1; 2048], None, Residual::None);
+            t.data_in(read, 2047, &[1; 10], None, Residual::None);
+        }),
+        ("behind", |t, read, _| {
+            _ = t.data_in(read, 4000, &[1; 97], None, Residual::None)
+        }),
+        ("at the end", |t, read, _| {
+            _ = t.data_in(read, 4000, &[1; 96], None, Residual::None)
+        }),
+        ("of a write", |t, _, write| {
+            _ = t.data_in(write, 0, &[1; 96], None, Residual::None)
+        }),
+        ("of no task", |t, read, _| {
+            _ = t.data_in(read ^ 0x10000, 0, &[1; 96], None, Residual::None)
+        }),
+        ("of no tag", |t, _, _| {
+            _ = t.data_in(900, 0, &[1; 96], None, Residual::None)
+        }),
+        ("status without data", |t, read, _| {
+            _ = t.respond(read, 0, 0, Residual::None, &[])
+        }),
+        ("all underflown", |t, read, _| {
+            _ = t.respond(read, 0, 0, Residual::Underflow(4096), &[])
+        }),
+        ("more underflown", |t, read, _| {
+            _ = t.respond(read, 0, 0, Residual::Underflow(5000), &[])
+        }),
+        ("busy", |t, read, _| {
+            _ = t.respond(read, 0, 8, Residual::None, &[])
+        }),
+        ("full", |t, read, _| {
+            _ = t.respond(read, 0, 0x28, Residual::None, &[])
+        }),
+        ("aborted", |t, read, _| {
+            _ = t.respond(read, 0, 0x40, Residual::None, &[])
+        }),
+        ("conflict", |t, read, _| {
+            _ = t.respond(read, 0, 0x18, Residual::None, &[])
+        }),
+        ("target failure", |t, read, _| {
+            _ = t.respond(read, 1, 0, Residual::None, &[])
+        }),
+        ("no sense", |t, read, _| {
+            _ = t.respond(read, 0, 2, Residual::None, &[])
+        }),
+        ("medium error", |t, read, _| {
+            _ = t.respond(
+                read,
+                0,
+                2,
+                Residual::None,
+                &[
+                    0, 18, 0x70, 0, 3, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x11, 0, 0, 0, 0, 0,
+                ],
+            )
+        }),
+        ("attention", |t, read, _| {
+            _ = t.respond(
+                read,
+                0,
+                2,
+                Residual::None,
+                &[
+                    0, 18, 0x70, 0, 6, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x29, 0, 0, 0, 0, 0,
+                ],
+            )
+        }),
+        ("deferred", |t, read, _| {
+            _ = t.respond(
+                read,
+                0,
+                2,
+                Residual::None,
+                &[
+                    0, 18, 0x71, 0, 6, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x29, 0, 0, 0, 0, 0,
+                ],
+            )
+        }),
+        ("by descriptors", |t, read, _| {
+            _ = t.respond(
+                read,
+                0,
+                2,
+                Residual::None,
+                &[0, 8, 0x72, 0x0b, 0x47, 1, 0, 0, 0, 0],
+            )
+        }),
+        ("cut sense", |t, read, _| {
+            _ = t.respond(read, 0, 2, Residual::None, &[0, 99, 0x70, 0, 5])
+        }),
+        ("write not asked for", |t, _, write| {
+            _ = t.respond(write, 0, 0, Residual::None, &[])
+        }),
+        ("write underflown", |t, _, write| {
+            t.ready(write, 0, 2048, 8192);
+            t.respond(write, 0, 0, Residual::Underflow(2048), &[]);
+        }),
+        ("number of an R2T", |t, _, write| {
+            _ = t.ready(write, 1, 2048, 512)
+        }),
+        ("R2T behind", |t, _, write| {
+            _ = t.ready(write, 0, 10_000, 300)
+        }),
+        ("R2T of what was sent", |t, _, write| {
+            _ = t.ready(write, 0, 2047, 300)
+        }),
+        ("long R2T", |t, _, write| {
+            _ = t.ready(write, 0, 2048, 16_385)
+        }),
+        ("R2T of a read", |t, read, _| _ = t.ready(read, 0, 0, 300)),
+        ("a status is missing", |t, read, _| {
+            t.stat_sn += 1;
+            t.respond(read, 0, 0, Residual::None, &[]);
+        }),
+        ("damaged data", |t, read, _| {
+            let pdu = DataIn {
+                is_final: true,
+                status: Some(0),
+                task_tag: read,
+                numbers: t.numbers(),
+                data_sn: 0,
+                offset: 0,
+                residual: Residual::None,
+                data_len: 4096,
+            };
+            t.hear(Pdu::DataIn(pdu), &[], false);
+        }),
+        ("damaged sense", |t, read, _| {
+            let pdu = ScsiResponse {
+                response: 0,
+                status: 2,
+                task_tag: read,
+                numbers: t.numbers(),
+                data_count: 0,
+                residual: Residual::None,
+                data_len: 20,
+            };
+            t.hear(Pdu::ScsiResponse(pdu), &[0; 20], false);
+        }),
+        ("rejected", |t, _, _| {
+            let pdu = Reject {
+                reason: RejectReason(4),
+                numbers: t.numbers(),
+                data_len: 48,
+            };
+            t.hear(Pdu::Reject(pdu), &[0; 48], true);
+        }),
+        ("out of turn", |t, _, _| {
+            t.login(Stage::Security, None, LoginStatus::SUCCESS, "");
+        }),
+    ];
+    for (name, case) in cases {
+        let mut talk = ready(&mut lines, name);
+        let read = talk.submit(Transfer::Read, 4096);
+        let write = talk.submit(Transfer::Write, 10_240);
+        talk.lines.clear();
+        case(&mut talk, read, write);
+        lines.extend(
+            talk.lines
+                .into_iter()
+                .filter(|line| !line.starts_with('<') || line.contains("}): "))
+                .map(|line| match line.split_once("}): ") {
+                    Some((_, said)) => format!("  {said}"),
+                    None if line.starts_with('<') => String::from("  taken"),
+                    None => format!("  {line}"),
+                }),
+        );
+    }
+    for event in 0..5 {
+        let mut talk = ready(&mut lines, &format!("event {event}"));
+        let read = talk.submit(Transfer::Read, 512);
+        let message = AsyncMessage {
+            lun: Lun::default(),
+            numbers: talk.numbers(),
+            event,
+            parameters: [0, 2, 3],
+            data_len: 0,
+        };
+        talk.lines.clear();
+        talk.hear(Pdu::AsyncMessage(message), &[], true);
+        talk.submit(Transfer::None, 0);
+        talk.data_in(read, 0, &[1; 512], Some(0), Residual::None);
+        let logout = LogoutResponse {
+            response: 0,
+            task_tag: 0xffff_fffe,
+            numbers: talk.numbers(),
+            wait: 2,
+            retain: 0,
+        };
+        talk.hear(Pdu::LogoutResponse(logout), &[], true);
+        lines.extend(
+            talk.lines
+                .into_iter()
+                .map(|line| format!("  {}", line.split(" { ").next().unwrap_or_default())),
+        );
+    }
+    compare("iscsi_what_goes_wrong", lines);
+}
