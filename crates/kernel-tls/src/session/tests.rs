@@ -6,6 +6,7 @@ mod held;
 mod keys;
 mod readiness;
 mod stream;
+mod traces;
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
