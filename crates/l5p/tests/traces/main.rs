@@ -6,3 +6,4 @@ mod iscsi;
 mod nbd;
 mod readers;
 mod streams;
+mod tls;

@@ -5,6 +5,7 @@ mod peer;
 mod recovery;
 mod service;
 mod setup;
+mod traces;
 
 use std::time::Duration;
 
