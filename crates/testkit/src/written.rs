@@ -21,7 +21,8 @@ pub fn compare(package: &str, name: &str, lines: &[impl Display]) {
         fs::write(&path, text).expect("a place in the repository");
         return;
     }
-    let text = fs::read_to_string(&path).unwrap_or_default();
+    let text = fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; LONGSHORE_WRITE=1 writes it", path.display()));
     let mut written = text.lines();
     for (number, line) in lines.iter().enumerate() {
         let before = written.next().unwrap_or("its end");

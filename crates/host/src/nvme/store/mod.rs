@@ -265,18 +265,19 @@ impl Stores {
         changed
     }
 
-    /// Waits for the steps that have begun, and makes durable what has been written. What has not begun is left.
+    /// Waits for the steps that have begun, and makes durable what has been written. Steps that have not begun are not done.
     ///
     /// # Errors
-    /// When a file can't be made durable.
+    /// When a file can't be made durable; the others are.
     pub fn end(self) -> std::io::Result<()> {
         drop(self.engine);
+        let mut ended = Ok(());
         for store in &self.stores {
             if let Store::File(store) = store {
-                store.sync()?;
+                ended = ended.and(store.sync());
             }
         }
-        Ok(())
+        ended
     }
 
     /// Operations that are under way.
