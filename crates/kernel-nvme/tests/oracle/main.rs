@@ -1,6 +1,9 @@
 //! The library against a target, over a NIC whose wire loses, repeats, reorders and forges packets: whatever happens, it reads what was written.
 
 mod connection;
+#[path = "../../../l5p/tests/nvme_target/lines.rs"]
+#[allow(dead_code)]
+mod lines;
 #[path = "../../../l5p/tests/nvme_target/rig.rs"]
 #[allow(dead_code)]
 mod rig;
