@@ -42,11 +42,30 @@ pub(crate) fn drop_packet(counters: &mut Counters, function: FunctionId, reason:
 /// The receive context of a function's, as it is named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContextName {
-    pub(crate) function: FunctionId,
-    pub(crate) context: ContextId,
+    function: FunctionId,
+    context: ContextId,
+    /// What is said is of a layer inside of another one.
+    is_inside: bool,
 }
 
 impl ContextName {
+    /// Of its outermost layer.
+    pub(crate) fn new(function: FunctionId, context: ContextId) -> ContextName {
+        ContextName {
+            function,
+            context,
+            is_inside: false,
+        }
+    }
+
+    /// For what is said of the layer inside.
+    pub(crate) fn inside(self) -> ContextName {
+        ContextName {
+            is_inside: true,
+            ..self
+        }
+    }
+
     /// It was made, for what comes by `flow`.
     pub(crate) fn created(self, protocol: l5p::ProtocolId, flow: &FlowKey) {
         probes::rx_context_created(&|| {
@@ -70,8 +89,13 @@ impl ContextName {
         });
     }
 
-    /// A layer of it has lost where messages begin.
-    pub(crate) fn lost(self, protocol: l5p::ProtocolId, reason: LossReason) {
+    /// A layer of it has lost where messages begin; `has_failed`: by a message that is not right.
+    pub(crate) fn lost(self, protocol: l5p::ProtocolId, has_failed: bool) {
+        let reason = match (has_failed, self.is_inside) {
+            (true, _) => LossReason::CheckFailed,
+            (false, false) => LossReason::HeaderMissing,
+            (false, true) => LossReason::ContentMissing,
+        };
         probes::offload_lost(&|| probes::OffloadLost {
             function: self.function.0,
             context: self.context.0,

@@ -91,6 +91,7 @@ values! {
     offload_lost.reason: LossReason {
         1 HeaderMissing "header missing" "packets that hold the next header are lost or late",
         2 CheckFailed "check failed" "a message's check failed, or its header was not valid",
+        3 ContentMissing "content missing" "the protocol around it gave nothing for packets that are lost or late",
     }
 
     /// How the NIC has found out where messages begin.

@@ -315,10 +315,7 @@ impl<'a> Host<'a> {
 
     /// A context, as tracers name it.
     pub(crate) fn name_of(&self, context: ContextId) -> ContextName {
-        ContextName {
-            function: self.function,
-            context,
-        }
+        ContextName::new(self.function, context)
     }
 
     /// Writes a descriptor, for which there is room: [`has_room`](Self::has_room) has seen to it, and what sessions need is

@@ -186,10 +186,7 @@ pub(crate) fn destroyed(
 }
 
 fn name(function: &Function, context: ContextId) -> ContextName {
-    ContextName {
-        function: function.id,
-        context,
-    }
+    ContextName::new(function.id, context)
 }
 
 fn for_each_host(function: &mut Function, mut show: impl FnMut(&mut Host<'_>)) {

@@ -285,6 +285,6 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
             let outer = self.contexts.get(at);
             outer.is_none_or(|outer| outer.recovery.is_in_step())
         });
-        self.inside.count(at, name, counters, packet);
+        self.inside.count(at, name.inside(), counters, packet);
     }
 }

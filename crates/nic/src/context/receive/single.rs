@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use l5p::{Direction, Event, Layers, Note, Parameters, Protocol, ProtocolId, Results};
-use probes::{LossReason, Resumption};
+use probes::Resumption;
 use shared::Output;
 use wire::SeqNum;
 
@@ -345,13 +345,7 @@ pub(super) fn count(
 #[cold]
 #[inline(never)]
 fn trace(name: ContextName, id: ProtocolId, counts: Counts, is_in_step: bool) {
-    let lost = || {
-        let reason = match counts.failed {
-            0 => LossReason::HeaderMissing,
-            _ => LossReason::CheckFailed,
-        };
-        (0..counts.searches).for_each(|_| name.lost(id, reason));
-    };
+    let lost = || (0..counts.searches).for_each(|_| name.lost(id, counts.failed > 0));
     if is_in_step {
         lost();
     }
