@@ -279,7 +279,7 @@ time.sleep(600)' "$control" "${command[1]}" "$tap" "$manner"
         kill -9 "$successor"
         if [[ -z $download ]]; then
             if eventually answers; then ok "a successor that $manner gives the place back by its end"; else
-                not_ok "a successor that $manner gives the place back by its end"
+                not_ok "a successor that $manner gives the place back by its end" "$(last_words first.log)"
             fi
             continue
         fi

@@ -21,7 +21,8 @@ impl Connection {
         let window = u32::from(segment.window) << self.options.snd_shift;
         self.snd.window.note(segment.seq, ack, window);
         if self.snd.una == self.snd.nxt {
-            // Nothing is outstanding: the ACK can only bring a window.
+            // Nothing is outstanding: the ACK can bring a window, and tell what came twice.
+            self.take_late_report(now, segment);
             return true;
         }
 
@@ -52,9 +53,11 @@ impl Connection {
         let sample = self.sample_rtt(now, echo, &delivery);
         self.rack.update(&delivery);
         self.rack.note_acknowledged(ack);
+        let flight = self.flight() + advanced;
         self.judge_probe(
             reported_twice > 0,
             advanced > 0 || delivery.bytes > 0 || self.snd.window.bytes() != window_before,
+            flight,
         );
 
         let progress = Progress {
@@ -67,7 +70,7 @@ impl Connection {
             echo,
         };
         let mut counted = delivery.bytes.min(self.recover(now, &progress));
-        if self.ecn.is_on() && self.take_echo(segment.flags) {
+        if self.ecn.is_on() && self.take_echo(segment.flags, flight) {
             counted = 0;
         }
         if counted > 0 && advanced > 0 && self.snd.is_cwnd_limited(&self.congestion) {
@@ -81,6 +84,21 @@ impl Connection {
             });
         }
         self.go_on_after_ack(now, advanced, delivery.bytes)
+    }
+
+    /// Takes what the peer says it got twice, when it has acknowledged all (RFC 8985 §7.4.2, RFC 3708).
+    fn take_late_report(&mut self, now: Time, segment: &Header) {
+        if !self.options.sack || segment.options.sack.is_empty() {
+            return;
+        }
+        let reported_twice = self.take_sack(segment, &mut Delivery::new(now, None, None));
+        if reported_twice > 0 {
+            self.judge_probe(true, false, 0);
+            self.try_undo(&Progress {
+                reported_twice,
+                ..Progress::default()
+            });
+        }
     }
 
     /// Arms timers behind an ACK. Returns whether to go on with the segment.
@@ -134,6 +152,7 @@ impl Connection {
                 // A report about long ago would be about another lap of the sequence space.
                 if start.at_or_after(una - self.snd.window.largest()) {
                     twice = start.distance_to(end);
+                    self.note_duplicate(end);
                 }
             } else if start.at_or_after(una) {
                 blocks[count] = (start, end);
@@ -146,11 +165,17 @@ impl Connection {
         for &mut (start, end) in blocks {
             self.board.sack(start, end, mss, delivery);
         }
-        if twice > 0 {
-            self.stats.duplicates += 1;
-            self.rack.widen(una, nxt);
-        }
         twice
+    }
+
+    /// The peer got something twice, which ends here. What was lost too early says that packets are reordered; a probe does not, nor does what the
+    /// network has doubled (RFC 8985 §6.2).
+    fn note_duplicate(&mut self, end: SeqNum) {
+        self.stats.duplicates += 1;
+        let is_of_probe = self.rack.probe == Some((end, true));
+        if !is_of_probe && self.stats.duplicates <= self.stats.resent {
+            self.rack.widen(self.snd.una, self.snd.nxt);
+        }
     }
 
     /// Takes a sample of the round-trip time: from what was sent once (Karn), or from the timestamp (RFC 7323 §4.1).

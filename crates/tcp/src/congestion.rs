@@ -4,7 +4,7 @@ mod cubic;
 mod hystart;
 mod new_reno;
 
-use cubic::Cubic;
+use cubic::{Cubic, Goal};
 use hystart::HyStart;
 use new_reno::NewReno;
 use wire::SeqNum;
@@ -172,7 +172,7 @@ impl Congestion {
     pub(crate) fn on_timeout(&mut self) {
         self.cwnd = self.mss;
         if let State::Cubic(cubic) = &mut self.algorithm {
-            cubic.restart();
+            cubic.forget();
         }
     }
 
@@ -194,14 +194,14 @@ impl Congestion {
 
     /// What [`undo`](Self::undo) goes back to.
     pub(crate) fn before(&self) -> Before {
-        let w_max = match &self.algorithm {
-            State::NewReno(_) => 0.0,
-            State::Cubic(cubic) => cubic.w_max(),
+        let goal = match &self.algorithm {
+            State::NewReno(_) => Goal::default(),
+            State::Cubic(cubic) => cubic.goal(),
         };
         Before {
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
-            w_max,
+            goal,
         }
     }
 
@@ -210,7 +210,7 @@ impl Congestion {
         self.cwnd = self.cwnd.max(before.cwnd);
         self.ssthresh = before.ssthresh;
         if let State::Cubic(cubic) = &mut self.algorithm {
-            cubic.undo(before.w_max);
+            cubic.undo(before.goal);
         }
     }
 }
@@ -220,7 +220,7 @@ impl Congestion {
 pub(crate) struct Before {
     cwnd: u32,
     ssthresh: u32,
-    w_max: f32,
+    goal: Goal,
 }
 
 #[cfg(test)]

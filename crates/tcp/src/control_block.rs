@@ -205,7 +205,7 @@ impl Connection {
         })
     }
 
-    /// Goes on where another owner has stopped. What is in flight counts as sent just now; the congestion window is the initial
+    /// Goes on where another owner has stopped. What is in flight counts as sent just now, and tells no round-trip time; the congestion window is the initial
     /// one again, as after a pause (RFC 5681 §4.1), since nothing is known of the path meanwhile. Events that the
     /// other owner has seen are not reported again, but for the peer's FIN.
     pub fn put_back(&mut self, now: Instant, tcb: &Tcb) {
@@ -232,8 +232,7 @@ impl Connection {
         self.congestion.restart(tcb.ssthresh);
         self.board = Scoreboard::new(tcb.snd_una);
         if tcb.snd_una != tcb.snd_nxt {
-            let mss = u32::from(self.snd.mss);
-            self.board.push(tcb.snd_una, tcb.snd_nxt, now, mss);
+            self.board.adopt(tcb.snd_una, tcb.snd_nxt, now);
         }
         self.recovery = Recovery::new(tcb.snd_una - 1);
         self.ecn = EcnState::put_back(tcb.ecn, tcb.snd_una);

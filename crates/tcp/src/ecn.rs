@@ -155,8 +155,8 @@ impl Connection {
     }
 
     /// Takes the ECE of an ACK, which has the window reduced once in a window of data, whether for this or for a loss (§6.1.2).
-    /// Answers whether it is there.
-    pub(crate) fn take_echo(&mut self, flags: Flags) -> bool {
+    /// `flight`: what was outstanding before the ACK. Answers whether it is there.
+    pub(crate) fn take_echo(&mut self, flags: Flags, flight: u32) -> bool {
         let una = self.snd.una;
         if self.ecn.point.before(una - 1) {
             // Keeps the point comparable.
@@ -167,7 +167,7 @@ impl Connection {
         }
         if self.recovery.phase == Phase::Open && una.after(self.ecn.point) {
             self.recovery.forget_window();
-            self.reduce(self.flight());
+            self.reduce(flight);
             self.congestion.set_cwnd(self.congestion.ssthresh());
         }
         true

@@ -105,6 +105,8 @@ impl Connection {
         if is_suspect && smaller < self.settings.mss {
             self.events.counted.add(Counted::BlackHole);
             self.shrink(now, smaller);
+            // One packet, of the size that packets have now.
+            self.congestion.on_timeout();
             self.path.ceiling = self.settings.full_mss;
         }
     }

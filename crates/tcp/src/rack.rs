@@ -79,7 +79,7 @@ impl Rack {
         if !self.reordering_seen && (in_recovery || sacked > 2 * mss) {
             return 0;
         }
-        let minimum = rtt.minimum().unwrap_or(0);
+        let minimum = rtt.minimum().or(rtt.smoothed()).unwrap_or(0);
         (minimum / 4 * u64::from(self.multiplier)).min(rtt.smoothed().unwrap_or(minimum))
     }
 

@@ -76,11 +76,17 @@ impl Ranges {
             .is_some_and(|held| held.duplicate.is_some() || !held.sorted.is_empty())
     }
 
-    /// The SACK blocks of an ACK, at most `room`: a duplicate, then the ranges that changed last (RFC 2018 §4).
-    pub(crate) fn take_report(&mut self, room: usize) -> SackBlocks {
-        self.0
-            .as_mut()
-            .map_or(SackBlocks::EMPTY, |held| held.take_report(room))
+    /// The SACK blocks of an ACK, at most `room`: a duplicate, then the ranges that changed last (RFC 2018 §4), with the FIN where it has come.
+    pub(crate) fn take_report(&mut self, room: usize, fin: Option<SeqNum>) -> SackBlocks {
+        let held = self.0.as_mut();
+        let mut blocks = held.map_or(SackBlocks::EMPTY, |held| held.take_report(room, fin));
+        if let Some(fin) = fin
+            && self.end() != Some(fin)
+            && blocks.len() < room
+        {
+            blocks.push(fin, fin + 1);
+        }
+        blocks
     }
 }
 
@@ -145,7 +151,7 @@ impl Held {
         nxt
     }
 
-    fn take_report(&mut self, room: usize) -> SackBlocks {
+    fn take_report(&mut self, room: usize, fin: Option<SeqNum>) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
         if let Some((start, end)) = self.duplicate.take() {
             blocks.push(start, end);
@@ -155,7 +161,9 @@ impl Held {
             if blocks.len() >= room {
                 break;
             }
-            if let Some((start, end)) = self.containing(position)
+            let range = self.containing(position);
+            let range = range.map(|(start, end)| (start, end + u32::from(Some(end) == fin)));
+            if let Some((start, end)) = range
                 && !blocks.as_slice()[duplicates..].contains(&(start, end))
             {
                 blocks.push(start, end);

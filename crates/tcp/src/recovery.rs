@@ -103,7 +103,7 @@ impl Recovery {
 }
 
 /// What an ACK changed, for loss recovery.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     /// Bytes by which `una` advanced.
     pub(crate) advanced: u32,
@@ -351,7 +351,7 @@ impl Connection {
 
     /// Takes back the reduction if the ACK proves that nothing was lost: it answers an original transmission
     /// (RFC 4015, by timestamps), or everything resent has been reported as a duplicate (RFC 3708). Answers whether it has.
-    fn try_undo(&mut self, progress: &Progress) -> bool {
+    pub(crate) fn try_undo(&mut self, progress: &Progress) -> bool {
         let Some(undo) = &mut self.recovery.undo else {
             return false;
         };
@@ -398,8 +398,8 @@ impl Connection {
         self.stats.undos += 1;
     }
 
-    /// A tail loss probe was answered (RFC 8985 §7.4).
-    pub(crate) fn judge_probe(&mut self, reported_twice: bool, news: bool) {
+    /// A tail loss probe was answered (RFC 8985 §7.4). `flight`: what was outstanding before the ACK.
+    pub(crate) fn judge_probe(&mut self, reported_twice: bool, news: bool, flight: u32) {
         let Some((end, resent)) = self.rack.probe else {
             return;
         };
@@ -413,7 +413,7 @@ impl Connection {
             self.rack.probe = None;
             if self.recovery.phase == Phase::Open {
                 self.recovery.undo = None;
-                self.reduce(self.flight().max(1));
+                self.reduce(flight);
                 self.congestion.set_cwnd(self.congestion.ssthresh());
             }
         } else if !news {
@@ -438,7 +438,10 @@ impl Connection {
             && self.rtt.backoff.doublings() == 0;
         if may_probe {
             let timeout = Rack::probe_timeout(&self.rtt, self.flight(), u32::from(self.snd.mss));
-            self.timers.set(Timer::Probe, now.after(timeout.min(rto)));
+            // What is sent later does not put off what the oldest segment waits for.
+            let sent_at = self.board.oldest().map_or(now, |oldest| oldest.sent_at);
+            let until = now.after(timeout).min(sent_at.after(rto)).max(now);
+            self.timers.set(Timer::Probe, until);
             self.timers.cancel(Timer::Retransmit);
         } else {
             self.timers.set(Timer::Retransmit, now.after(rto));

@@ -4,7 +4,7 @@ mod tuning;
 
 use tuning::Tuning;
 use wire::SeqNum;
-use wire::tcp::{Flags, Header};
+use wire::tcp::{Flags, Header, SackBlocks};
 
 use crate::options::shift_for;
 use crate::ranges::{Insertion, Ranges};
@@ -312,7 +312,23 @@ impl Receiver {
         }
     }
 
-    /// Takes a FIN at `seq`. Returns whether it is reached.
+    /// Where the FIN is, if that has come and is not reached.
+    fn early_fin(&self) -> Option<SeqNum> {
+        self.fin.filter(|_| !self.fin_taken)
+    }
+
+    /// Whether SACK has something to tell.
+    pub(crate) fn has_report(&self) -> bool {
+        self.ranges.has_report() || self.early_fin().is_some()
+    }
+
+    /// The SACK blocks of an ACK, at most `room`.
+    pub(crate) fn take_report(&mut self, room: usize) -> SackBlocks {
+        let fin = self.early_fin();
+        self.ranges.take_report(room, fin)
+    }
+
+    /// Takes a FIN at `seq`.
     fn take_fin(&mut self, seq: SeqNum) {
         let fits = seq.at_or_after(self.nxt) && seq.at_or_before(self.edge);
         if fits && self.fin.is_none() && self.ranges.end().is_none_or(|end| end.at_or_before(seq)) {
@@ -362,6 +378,7 @@ impl Connection {
         }
         if fin {
             self.rcv.take_fin(segment.seq + len);
+            in_order &= self.rcv.fin == Some(self.rcv.nxt);
         }
         let advanced = before.distance_to(self.rcv.nxt);
         received.advanced = advanced > 0;

@@ -203,6 +203,17 @@ impl Scoreboard {
         });
     }
 
+    /// Has what another owner has sent: when is not known.
+    pub(crate) fn adopt(&mut self, start: SeqNum, end: SeqNum, now: Time) {
+        self.records.push_back(Record {
+            start,
+            end,
+            sent_at: now,
+            status: Status::Sent,
+            again: true,
+        });
+    }
+
     /// Takes a cumulative acknowledgment.
     pub(crate) fn acknowledge(&mut self, una: SeqNum, delivery: &mut Delivery) {
         while let Some(record) = self.records.front_mut() {

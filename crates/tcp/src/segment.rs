@@ -91,13 +91,13 @@ impl Connection {
         /// Bytes of the option without blocks, padded, and of each block.
         const OPTION: u32 = 4;
         const BLOCK: u32 = 8;
-        if !self.options.sack || !self.rcv.ranges.has_report() {
+        if !self.options.sack || !self.rcv.has_report() {
             return SackBlocks::EMPTY;
         }
         let room = u32::from(self.snd.mss).saturating_sub(payload + OPTION) / BLOCK;
         match self.max_sack_blocks().min(room as usize) {
             0 => SackBlocks::EMPTY,
-            most => self.rcv.ranges.take_report(most),
+            most => self.rcv.take_report(most),
         }
     }
 

@@ -43,7 +43,7 @@ impl Connection {
             }
             _ => {
                 // What SACK has to tell goes in an ACK of its own, so that data packets keep their size.
-                if self.rcv.ack.now && self.options.sack && self.rcv.ranges.has_report() {
+                if self.rcv.ack.now && self.options.sack && self.rcv.has_report() {
                     return self.poll_ack(now);
                 }
                 self.poll_resend(now)
@@ -204,7 +204,9 @@ impl Connection {
             // RFC 8985 §7.3: new data is as good a probe.
             self.rack.probe = Some((self.snd.nxt, false));
         }
-        self.rcv.note_interactive();
+        if len > 0 {
+            self.rcv.note_interactive();
+        }
         if !self.timers.is_set(Timer::Retransmit) {
             self.arm_loss_timer(now);
         }
@@ -332,14 +334,11 @@ impl Connection {
         } else {
             let last = self.board.last_unsacked()?;
             let (mut start, end) = (last.start, last.end);
-            let bytes = start.distance_to(end);
+            let fin = u32::from(end.after(self.snd.write_seq));
+            let bytes = start.distance_to(end) - fin;
             if bytes > mss {
-                start = end
-                    - if bytes.is_multiple_of(mss) {
-                        mss
-                    } else {
-                        bytes % mss
-                    };
+                let behind = (bytes - 1) % mss + 1;
+                start = end - fin - behind;
             }
             let transmit = self.resend(now, start, end);
             self.rack.probe = Some((self.snd.nxt, true));
@@ -354,7 +353,11 @@ impl Connection {
         if !std::mem::take(&mut self.snd.due.probe) {
             return None;
         }
-        Some(self.empty_segment(now, self.snd.una - 1, SackBlocks::EMPTY))
+        // The peer drops it but for its answer: an ACK that it is owed leaves besides.
+        let is_owed = self.rcv.ack.now;
+        let probe = self.empty_segment(now, self.snd.una - 1, SackBlocks::EMPTY);
+        self.rcv.ack.now = is_owed;
+        Some(probe)
     }
 
     fn poll_ack(&mut self, now: Time) -> Option<Transmit> {
@@ -362,8 +365,8 @@ impl Connection {
             return None;
         }
         let mut blocks = SackBlocks::EMPTY;
-        if self.options.sack && self.rcv.ranges.has_report() {
-            blocks = self.rcv.ranges.take_report(self.max_sack_blocks());
+        if self.options.sack && self.rcv.has_report() {
+            blocks = self.rcv.take_report(self.max_sack_blocks());
         }
         Some(self.empty_segment(now, self.acceptable_seq(), blocks))
     }

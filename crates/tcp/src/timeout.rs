@@ -202,7 +202,11 @@ impl Connection {
                 .set(Timer::KeepAlive, now.after(keep_alive.idle()));
             return;
         }
-        if self.probes >= keep_alive.probes {
+        let is_over = match self.settings.user_timeout() {
+            Some(limit) => self.probes > 0 && idle >= limit,
+            None => self.probes >= keep_alive.probes,
+        };
+        if is_over {
             self.snd.reset_at = Some(self.snd.nxt);
             self.finish(CloseReason::TimedOut);
             return;

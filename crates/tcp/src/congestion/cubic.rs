@@ -24,6 +24,13 @@ pub(super) struct Cubic {
     reduced: bool,
 }
 
+/// The window that the next one grows to, and then beyond.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Goal {
+    pub(super) w_max: f32,
+    reduced: bool,
+}
+
 impl Cubic {
     /// Bytes to grow by in congestion avoidance (§4.2 to §4.5).
     pub(super) fn growth(
@@ -86,13 +93,22 @@ impl Cubic {
         self.epoch = None;
     }
 
-    pub(super) fn w_max(&self) -> f32 {
-        self.w_max
+    /// The path is another one than before a timeout (§4.8): the window that it had is no goal any more.
+    pub(super) fn forget(&mut self) {
+        *self = Cubic::default();
+    }
+
+    /// What [`undo`](Self::undo) goes back to.
+    pub(super) fn goal(&self) -> Goal {
+        Goal {
+            w_max: self.w_max,
+            reduced: self.reduced,
+        }
     }
 
     /// The last reduction was not called for.
-    pub(super) fn undo(&mut self, w_max: f32) {
-        self.w_max = w_max;
+    pub(super) fn undo(&mut self, goal: Goal) {
+        (self.w_max, self.reduced) = (goal.w_max, goal.reduced);
         self.epoch = None;
     }
 

@@ -103,7 +103,7 @@ fn cubic_converges() {
     let State::Cubic(cubic) = &congestion.algorithm else {
         panic!("CUBIC")
     };
-    assert_eq!(cubic.w_max(), 680.0);
+    assert_eq!(cubic.goal().w_max, 680.0);
 }
 
 /// RFC 9406: slow start ends before the queue is full.

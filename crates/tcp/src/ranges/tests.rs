@@ -18,7 +18,7 @@ proptest! {
             let expected = if span.iter().all(|c| *c) { Insertion::Duplicate } else { Insertion::New };
             span.fill(true);
             prop_assert_eq!(ranges.insert(base + at, base + at + len), expected);
-            let report = ranges.take_report(4);
+            let report = ranges.take_report(4, None);
             // RFC 2018 §4: the first block holds what triggered the ACK, and blocks are whole and disjoint.
             let (start, end) = report.as_slice()[0];
             prop_assert!(start.at_or_before(base + at) && end.at_or_after(base + at + len));

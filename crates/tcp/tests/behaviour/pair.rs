@@ -341,19 +341,25 @@ impl Pair {
         })
     }
 
-    /// A client that has not sent its SYN yet; the server is made when the SYN comes.
+    /// A client, and a server that is made of its SYN.
     pub fn new(setup: Setup) -> Self {
         let now = Instant::now();
         let stream = |side: usize| Stream::new([setup.seed, !setup.seed][side]);
         let [client_config, server_config] = &setup.configs;
-        let client = Connection::connect(now, client_config, 40_000, 443, SeqNum(setup.isns[0]));
+        // Its SYN comes now.
+        let connected = match setup.simultaneous_open {
+            true => now,
+            false => now - setup.links[0].delay,
+        };
+        let mut client =
+            Connection::connect(connected, client_config, 40_000, 443, SeqNum(setup.isns[0]));
         let server = if setup.simultaneous_open {
             Connection::connect(now, server_config, 443, 40_000, SeqNum(setup.isns[1]))
         } else {
-            let syn = client.clone().poll_transmit(now).expect("a SYN").header;
+            let syn = client.poll_transmit(connected).expect("a SYN").header;
             Connection::accept(now, server_config, &syn, SeqNum(setup.isns[1]))
         };
-        let mut pair = Self {
+        Self {
             now,
             start: now,
             sides: [
@@ -367,12 +373,7 @@ impl Pair {
             filter: None,
             dropped: 0,
             trace: None,
-        };
-        if !setup.simultaneous_open {
-            // The SYN that made the server is on the wire no more.
-            pair.sides[0].connection.poll_transmit(now);
         }
-        pair
     }
 
     /// Steps until nothing more would happen or `limit` of virtual time is over. Returns the time taken.

@@ -19,10 +19,10 @@ use crate::{MSS, ms, transfer};
 const WRITTEN: usize = 60;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A connection's packets, and what became of its ends.
-fn told(pair: &mut Pair) -> Vec<String> {
+/// A connection's packets, at most so many of them in full, and what became of its ends.
+fn told(pair: &mut Pair, most: usize) -> Vec<String> {
     let lines = pair.trace.take().expect("it was traced");
-    let mut lines = written::shorten(lines, WRITTEN);
+    let mut lines = written::shorten(lines, most);
     for side in &pair.sides {
         let info = side.connection.info(pair.now);
         lines.push(format!("{:?} read {} {:?}", side.ended, side.read, info));
@@ -30,13 +30,28 @@ fn told(pair: &mut Pair) -> Vec<String> {
     lines
 }
 
-/// Runs a connection of which this is kept by the link; `true` for all.
+/// Runs a connection, from whose link the filter keeps packets.
 fn trace(name: &str, setup: Setup, filter: Option<Filter>, run: impl FnOnce(&mut Pair)) {
+    compare(name, setup, filter, WRITTEN, run);
+}
+
+/// The same, with all packets.
+fn trace_all(name: &str, setup: Setup, filter: Option<Filter>, run: impl FnOnce(&mut Pair)) {
+    compare(name, setup, filter, usize::MAX, run);
+}
+
+fn compare(
+    name: &str,
+    setup: Setup,
+    filter: Option<Filter>,
+    most: usize,
+    run: impl FnOnce(&mut Pair),
+) {
     let mut pair = Pair::new(setup);
     pair.filter = filter;
     pair.trace = Some(Vec::new());
     run(&mut pair);
-    written::compare(env!("CARGO_MANIFEST_DIR"), name, &told(&mut pair));
+    written::compare(env!("CARGO_MANIFEST_DIR"), name, &told(&mut pair, most));
 }
 
 /// Loses those packets of the client's with data, counted from 0, that are asked for; each that is sent counts.
@@ -65,6 +80,13 @@ fn upload(total: u64, config: Config) -> Setup {
         links: [far(); 2],
         ..Setup::default()
     }
+}
+
+/// Lets so much time pass, whether or not anything happens.
+fn rest(pair: &mut Pair, time: Duration) {
+    let end = pair.now + time;
+    pair.run(time);
+    pair.now = end;
 }
 
 fn to_the_end(pair: &mut Pair) {
@@ -143,9 +165,9 @@ fn congestion_control() {
         ..app
     });
     trace("after_a_pause", idle, None, |pair| {
-        pair.run(MINUTE);
+        rest(pair, MINUTE);
         pair.sides[0].app.total += 200_000;
-        pair.run(MINUTE);
+        rest(pair, MINUTE);
     });
 }
 
@@ -154,26 +176,26 @@ fn losses() {
     let all = Config::default();
     let size = 60 * u64::from(MSS);
     let lossy = |config: &Config| upload(size, config.clone());
-    trace("one_lost", lossy(&all), without(|at| at == 12), to_the_end);
-    trace(
+    trace_all("one_lost", lossy(&all), without(|at| at == 12), to_the_end);
+    trace_all(
         "some_lost",
         lossy(&all),
         without(|at| (12..17).contains(&at)),
         to_the_end,
     );
-    trace(
+    trace_all(
         "last_lost",
         lossy(&all),
         without(|at| (58..61).contains(&at)),
         to_the_end,
     );
-    trace(
+    trace_all(
         "again_lost",
         lossy(&all),
         without(|at| (9..10).contains(&at) || (40..46).contains(&at)),
         to_the_end,
     );
-    trace(
+    trace_all(
         "all_lost",
         lossy(&all),
         without(|at| (20..42).contains(&at)),
@@ -183,7 +205,7 @@ fn losses() {
         sack: false,
         ..all.clone()
     };
-    trace(
+    trace_all(
         "no_sack",
         lossy(&no_sack),
         without(|at| at == 12 || at == 15),
@@ -193,7 +215,7 @@ fn losses() {
         timestamps: false,
         ..all.clone()
     };
-    trace(
+    trace_all(
         "no_timestamps",
         lossy(&no_timestamps),
         without(|at| at == 12 || at == 15),
@@ -204,7 +226,7 @@ fn losses() {
         acks += from;
         from == 0 || acks < 4 || acks % 2 == 0
     });
-    trace("acks_lost", lossy(&all), Some(half), to_the_end);
+    trace_all("acks_lost", lossy(&all), Some(half), to_the_end);
     let mut reordered = lossy(&all);
     reordered.links[0] = Link {
         reorder: 0.2,
@@ -212,15 +234,15 @@ fn losses() {
         jitter: ms(3),
         ..far()
     };
-    trace("reordered", reordered, None, to_the_end);
+    trace_all("reordered", reordered, None, to_the_end);
     let mut merged = lossy(&all);
     merged.links[0].coalesce = ms(1);
-    trace("merged", merged, without(|at| at == 30), to_the_end);
+    trace_all("merged", merged, without(|at| at == 30), to_the_end);
     // The timeout is spurious: nothing is lost, and the path takes longer than ever.
-    trace("late", lossy(&all), None, |pair| {
+    trace_all("late", lossy(&all), None, |pair| {
         pair.run(ms(50));
         pair.links[0].delay = ms(600);
-        pair.run(ms(30));
+        pair.run(ms(400));
         pair.links[0].delay = ms(10);
         to_the_end(pair);
     });
@@ -260,20 +282,23 @@ fn windows_and_small_segments() {
             delayed_ack,
             ..Config::default()
         };
-        let mut setup = upload(6_000, config);
+        let mut setup = upload(0, config);
         setup.apps = [App {
-            total: 6_000,
-            write: 400,
+            total: 400,
             closes_first: false,
             ..App::default()
         }; 2];
         trace(name, setup, None, |pair| {
+            for _ in 0..12 {
+                rest(pair, ms(7));
+                pair.sides[0].app.total += 400;
+            }
             for _ in 0..3 {
-                pair.run(ms(500));
+                rest(pair, ms(500));
                 pair.sides[0].app.total += 500;
                 pair.sides[1].app.total += 100;
             }
-            pair.run(ms(500));
+            rest(pair, ms(500));
         });
     }
 }
@@ -306,32 +331,30 @@ fn peers_that_are_gone() {
         });
         setup
     };
-    let rest = |pair: &mut Pair| {
-        pair.run(10 * MINUTE);
-    };
+    let go_on = |pair: &mut Pair| rest(pair, 10 * MINUTE);
     trace("kept_alive", idle(&patient), None, |pair| {
         pair.run(MINUTE);
         pair.sides[1].app.total += 1_000;
         pair.run(MINUTE);
     });
-    trace("keep_alive_gone", idle(&patient), gone_behind(10), rest);
+    trace("keep_alive_gone", idle(&patient), gone_behind(10), go_on);
     trace(
         "retries_gone",
         upload(100_000, patient.clone()),
         gone_behind(20),
-        rest,
+        go_on,
     );
-    trace(
-        "orphan_gone",
-        upload(3_000, patient.clone()),
-        gone_behind(3),
-        rest,
-    );
+    let orphan = upload(3_000, patient.clone());
+    trace("orphan_gone", orphan, gone_behind(3), |pair| {
+        pair.run(ms(30));
+        pair.sides[0].connection.detach(pair.now);
+        rest(pair, 10 * MINUTE);
+    });
     let hurried = Config {
         user_timeout: Some(Duration::from_secs(7)),
         ..patient
     };
-    trace("user_timeout", idle(&hurried), gone_behind(3), rest);
+    trace("user_timeout", idle(&hurried), gone_behind(3), go_on);
 }
 
 #[test]
@@ -357,7 +380,7 @@ fn paths_that_take_less() {
             },
         );
         // Packets are lost beside those that are too large.
-        let mut lossy = upload(600_000, config);
+        let mut lossy = upload(400 * u64::from(most), config);
         lossy.links[0].loss = 0.02;
         trace(&format!("{name}_lossy"), lossy, narrow(most), to_the_end);
     }
@@ -410,7 +433,7 @@ fn of_all_kinds() {
             pair.trace = Some(Vec::new());
             let took = pair.run_to_end(1440 * MINUTE);
             let packets = pair.trace.as_ref().map_or(0, Vec::len);
-            let lines = told(&mut pair);
+            let lines = told(&mut pair, 0);
             format!(
                 "{packets} packets, {} lost, {took:?}, {:016x}",
                 pair.dropped,
