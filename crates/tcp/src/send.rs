@@ -135,6 +135,7 @@ impl Connection {
         self.recovery.note_sent(bytes);
         self.recovery.note_resent(bytes, self.timestamps.value(now));
         self.stats.resent += 1;
+        self.snd.sent_at = now;
         let transmit = self.data_segment(now, start, end, true);
         self.stats.bytes_resent += u64::from(transmit.payload);
         if !self.timers.is_set(Timer::Retransmit) && !self.timers.is_set(Timer::Probe) {

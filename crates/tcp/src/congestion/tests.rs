@@ -106,6 +106,23 @@ fn cubic_converges() {
     assert_eq!(cubic.goal().w_max, 680.0);
 }
 
+/// RFC 9438 §4.8: behind a timeout the window of before is no goal.
+#[test]
+fn cubic_forgets_its_window_at_a_timeout() {
+    let mut congestion = Congestion::new(Algorithm::Cubic, MSS, 10);
+    congestion.set_cwnd(1000 * MSS);
+    let before = congestion.before();
+    congestion.on_congestion(1000 * MSS);
+    congestion.on_timeout();
+    let goal = |congestion: &Congestion| match &congestion.algorithm {
+        State::Cubic(cubic) => cubic.goal().w_max,
+        State::NewReno(_) => panic!("CUBIC"),
+    };
+    assert_eq!(goal(&congestion), 0.0);
+    congestion.undo(&before);
+    assert_eq!(congestion.cwnd(), 1000 * MSS);
+}
+
 /// RFC 9406: slow start ends before the queue is full.
 #[test]
 fn hystart_leaves_slow_start_when_the_delay_rises() {

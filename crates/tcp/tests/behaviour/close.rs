@@ -191,6 +191,27 @@ fn a_fin_out_of_order_waits() {
     assert_eq!(peer.connection.state(), State::CloseWait);
 }
 
+/// It has a sequence number (RFC 9293 §3.4): SACK tells of it at once, as of data above a hole (RFC 5681 §4.2).
+#[test]
+fn a_fin_out_of_order_is_selectively_acknowledged() {
+    for len in [500, 0] {
+        let mut peer = Peer::modern();
+        let mut fin = peer.header(Flags::FIN | Flags::ACK);
+        fin.seq += 1000;
+        peer.deliver(&fin, len);
+        let sent = peer.sent();
+        assert_eq!(sent.len(), 1);
+        assert_eq!(
+            sent[0].header.options.sack.as_slice(),
+            [(fin.seq, fin.seq + len + 1)]
+        );
+        peer.data(1000);
+        let sent = peer.sent();
+        assert!(sent[0].header.options.sack.is_empty());
+        assert_eq!(sent[0].header.ack, fin.seq + len + 1);
+    }
+}
+
 /// The FIN goes with the last data, and comes again alone or with it as needed.
 #[test]
 fn a_fin_rides_on_the_last_data() {

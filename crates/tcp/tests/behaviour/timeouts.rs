@@ -63,6 +63,65 @@ fn a_loss_repaired_by_a_probe_counts() {
     assert!(peer.info().cwnd >= before);
 }
 
+/// It comes when all is acknowledged, and is heard all the same (RFC 8985 §7.4.2).
+#[test]
+fn a_report_that_a_probe_came_twice_may_be_late() {
+    let (mut peer, base) = outstanding(10);
+    peer.acknowledge(base + 9 * MSS);
+    peer.next_timer();
+    assert_eq!(peer.sent_data(), [(base + 9 * MSS, MSS)]);
+    peer.acknowledge(base + 10 * MSS);
+    peer.ack = base + 10 * MSS;
+    peer.sack(&[(base + 9 * MSS, base + 10 * MSS)]);
+    let before = peer.info();
+    assert_eq!(before.dsack_dups, 1);
+    assert!(!before.reordering_seen, "a probe is no reordering");
+    peer.queue(MSS);
+    peer.sent();
+    peer.pass(ms(10));
+    peer.acknowledge(base + 11 * MSS);
+    assert!(peer.info().cwnd >= before.cwnd);
+}
+
+/// RFC 8985 §7.3: the last segment, with the FIN that it had.
+#[test]
+fn a_probe_has_the_last_data_with_the_fin() {
+    let mut peer = Peer::modern();
+    let base = peer.connection.snd_nxt();
+    peer.queue(6 * MSS);
+    peer.connection.close(peer.now);
+    peer.sent();
+    peer.next_timer();
+    assert_eq!(peer.sent_data(), [(base + 5 * MSS, MSS)]);
+}
+
+/// RFC 6298 §5.1: what is sent later does not put the timer off.
+#[test]
+fn data_that_goes_on_to_be_sent_does_not_keep_a_loss_from_being_found() {
+    let mut peer = Peer::connected(
+        &Config {
+            nagle: false,
+            ..Config::default()
+        },
+        modern(),
+    );
+    let base = peer.connection.snd_nxt();
+    let began = peer.now;
+    let mut is_probed = false;
+    while peer.now < began + Duration::from_secs(2) && !is_probed {
+        peer.queue(100);
+        peer.sent();
+        peer.pass(ms(5));
+        is_probed = peer.sent().iter().any(|sent| sent.retransmit);
+    }
+    assert!(
+        is_probed && peer.now <= began + ms(1_100),
+        "{:?}",
+        peer.now - began
+    );
+    assert!(peer.connection.snd_una() == base);
+}
+
 /// RFC 8985 §7.4.2: a peer that sends no DSACK repeats its ACK when the probe was for nothing. That ends the matter; an ACK that brings a
 /// window does not, and may be of the probe's original.
 #[test]
