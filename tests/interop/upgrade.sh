@@ -139,7 +139,8 @@ downloads_go_on() {
 one_is_killed() {
     local label=$1 round killed=0 back=0 unserved='' status=0
     shift
-    download slow --http1.1
+    # It must not be over before.
+    rate=400K download slow --http1.1
     upgrade kept.log "$@"
     kill -9 "$former"
     wait "$download" || status=$?
