@@ -34,6 +34,8 @@ pub(super) struct Described {
     pub(super) bytes: u64,
     pub(super) block_size: u32,
     pub(super) usable: bool,
+    #[serde(skip)]
+    unusable: Option<&'static str>,
     pub(super) write_protected: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) uuid: Option<String>,
@@ -49,6 +51,7 @@ impl Described {
             bytes: namespace.size(),
             block_size: namespace.block_size(),
             usable: namespace.is_usable(),
+            unusable: namespace.unusable(),
             write_protected: namespace.is_write_protected(),
             uuid: namespace.ids.uuid.as_ref().map(show_uuid),
             nguid: namespace.ids.nguid.map(text),
@@ -71,8 +74,8 @@ impl Described {
         if self.write_protected {
             line.push_str(", write protected");
         }
-        if !self.usable {
-            line.push_str(", has metadata (not usable here)");
+        if let Some(what) = self.unusable {
+            line.push_str(&format!(", has {what} (not usable here)"));
         }
         line
     }

@@ -306,9 +306,9 @@ pub(super) fn choose_namespace(disk: &Disk, initiator: &Initiator) -> Result<Nam
             });
         bail!("{} has no {which}; {}", disk.nqn, known());
     };
-    if !namespace.is_usable() {
+    if let Some(what) = namespace.unusable() {
         bail!(
-            "namespace {} has metadata in its blocks, which longshore does not support; choose another with --ns",
+            "namespace {} has {what}, and cannot be used here; choose another with --ns",
             namespace.nsid
         );
     }

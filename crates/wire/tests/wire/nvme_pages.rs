@@ -106,7 +106,8 @@ fn a_namespace_with_another_format_in_use_is_read() {
     page[128 + 4 * 19 + 2] = 12;
     assert_eq!(NamespaceData::parse(&page).unwrap().format.lbads, 12);
     page[26] = 0;
-    assert_eq!(NamespaceData::parse(&page), Err(ParseError::BadValue(0)));
+    // A format that is not supported spoils this namespace alone, which its reader finds.
+    assert_eq!(NamespaceData::parse(&page).unwrap().format.lbads, 0);
 }
 
 #[test]
@@ -214,7 +215,7 @@ fn log_pages_are_read_as_they_were_written() {
 proptest! {
     #[test]
     fn namespaces_are_read_as_they_were_written(
-        nsze in 1u64.., nuse: u64, features: [u8; 3], sizes: [u16; 5], nguid: [u8; 16], lbads in 9u8..=31,
+        nsze in 1u64.., nuse: u64, features: [u8; 3], sizes: [u16; 5], nguid: [u8; 16], lbads: u8,
     ) {
         let namespace = NamespaceData {
             nsze, ncap: nsze, nuse,

@@ -11,7 +11,7 @@ fields! {
     pub struct LbaFormat {
         /// Metadata bytes per block.
         metadata: u16 = 0,
-        /// The block's size is 2^lbads bytes; at least 9.
+        /// The block's size is 2^lbads bytes, at least 512; 0: the format is not supported.
         lbads: u8 = 2,
         /// Relative performance, 0 best.
         performance: u8 = Bits(3, 3),
@@ -63,18 +63,13 @@ impl NamespaceData {
     /// Parses an answer.
     ///
     /// # Errors
-    /// If it is shorter than [`LEN`], and, for an active namespace, if its block size is below 512 bytes or above
-    /// 2^31 (NVM 1.0c, Figure 98).
+    /// If it is shorter than [`LEN`].
     pub fn parse(b: &[u8]) -> Result<NamespaceData, ParseError> {
         ParseError::require(b, LEN)?;
         let flbas = b[26];
         let index = usize::from(flbas & 0xf | (flbas & 0x60) >> 1);
         let format = LbaFormat::read(&b[128 + 4 * index..]);
-        let namespace = NamespaceData::read(b, format);
-        if namespace.nsze > 0 && !(9..=31).contains(&namespace.format.lbads) {
-            return Err(ParseError::BadValue(namespace.format.lbads.into()));
-        }
-        Ok(namespace)
+        Ok(NamespaceData::read(b, format))
     }
 
     /// Writes the answer into the first [`LEN`] bytes of `buffer`, with one LBA format.

@@ -1,9 +1,14 @@
 //! What a controller said of itself and its namespaces.
 
+use std::ops::RangeInclusive;
+
 use wire::nvme::command::{Capabilities, Version};
 use wire::nvme::identify::{ControllerData, NamespaceData, NamespaceIds, NvmControllerData, sgls};
 
 use super::Config;
+
+/// LBADS of blocks that can be read and written: 512 bytes, which is the least (NVM 1.0c §4.1.5.1), to 2 GiB.
+const BLOCK_SHIFTS: RangeInclusive<u8> = 9..=31;
 
 /// A controller that answered Identify.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,23 +137,35 @@ impl ControllerInfo {
 }
 
 impl Namespace {
-    /// Bytes of a block.
+    /// Bytes of a block; 0 if that is more than a `u32` holds, which a usable namespace does not have.
     #[must_use]
     pub fn block_size(&self) -> u32 {
-        1 << self.data.format.lbads.clamp(9, 31)
+        1u32.checked_shl(self.data.format.lbads.into()).unwrap_or(0)
     }
 
     /// Bytes of all blocks.
     #[must_use]
     pub fn size(&self) -> u64 {
-        let shift = self.data.format.lbads.clamp(9, 31);
-        self.data.nsze.saturating_mul(1 << shift)
+        self.data.nsze.saturating_mul(self.block_size().into())
     }
 
-    /// Whether it can be read and written here: no metadata between the blocks.
+    /// Whether it can be read and written here.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        self.data.nsze > 0 && self.data.format.metadata == 0
+        self.data.nsze > 0 && self.unusable().is_none()
+    }
+
+    /// What it has that keeps it from being read and written here.
+    #[must_use]
+    pub fn unusable(&self) -> Option<&'static str> {
+        let format = &self.data.format;
+        if !BLOCK_SHIFTS.contains(&format.lbads) {
+            Some("a block size that is not supported")
+        } else if format.metadata != 0 {
+            Some("metadata in its blocks")
+        } else {
+            None
+        }
     }
 
     /// Whether it refuses writes now.

@@ -54,6 +54,29 @@ fn namespaces_are_read_again_when_they_change() {
 }
 
 #[test]
+fn a_namespace_with_blocks_of_no_size_leaves_the_others_in_use() {
+    for lbads in [0, 8, 32] {
+        let mut pair = Pair::ready(config());
+        let mut namespace = pair.peer.namespaces[&1];
+        namespace.format.lbads = lbads;
+        pair.peer.namespaces.insert(2, namespace);
+        for (pdu, _) in pair.peer.event(AsyncEvent::NAMESPACES_CHANGED) {
+            pair.host.handle_header(pair.now, 0, &pdu).unwrap();
+            pair.host.handle_end(pair.now, 0, true, &[]);
+        }
+        let id = pair.read(0);
+        pair.run();
+        assert_eq!(pair.host.poll_event(), Some(Event::NamespacesChanged));
+        assert!(pair.host.is_ready() && pair.closed.is_empty());
+        let namespaces = pair.host.namespaces().iter();
+        let usable: Vec<_> = namespaces.map(|it| (it.nsid, it.is_usable())).collect();
+        assert_eq!(usable, [(1, true), (2, false), (4, true)]);
+        let ends = pair.completions();
+        assert_eq!((ends[0].id, ends[0].status), (id, Status::SUCCESS));
+    }
+}
+
+#[test]
 fn other_events_are_told() {
     let mut pair = Pair::ready(config());
     let event = AsyncEvent {

@@ -180,20 +180,27 @@ fn namespaces_of_many_kinds() {
         ("of no format", of(1000, format(0, 0), 0)),
     ] {
         let mut pair = Pair::new(config());
-        pair.peer.namespaces = [(3, data)].into();
+        // Beside it, one that is as it should be.
+        pair.peer.namespaces = [(3, data), (4, of(8, format(9, 0), 0))].into();
         pair.run();
         lines.push(format!("{name}: {}", told(&mut pair, &mut Vec::new())));
         let blocks = Blocks { start: 0, count: 1 };
-        let io = Io::Write { blocks, fua: false };
-        for nsid in [2, 3] {
+        let io = Io::Read { blocks, fua: false };
+        for nsid in [2, 3, 4] {
             let asked = pair.host.submit(Access { nsid, io });
-            let asked = asked.map(CommandId::index);
+            pair.run();
+            let ends: Vec<_> = pair
+                .completions()
+                .into_iter()
+                .map(|end| end.status)
+                .collect();
+            let asked = asked.map(|id| (id.index(), ends));
             let asked = asked.map_err(|error| error.to_string());
             let found = pair.host.namespaces().iter().find(|it| it.nsid == nsid);
             let about = found.map(|it| {
                 let usable = it.is_usable();
                 let size = if usable { it.size() } else { 0 };
-                (usable, it.is_write_protected(), size)
+                (usable, it.is_write_protected(), size, it.unusable())
             });
             lines.push(format!("  {nsid}: {about:?} {asked:?}"));
         }
