@@ -24,6 +24,8 @@ pub(super) struct LogReading {
     /// Entries that were read, of whatever transport.
     records: u64,
     entries: Vec<DiscoveryEntry>,
+    /// Why the other entries were not read.
+    refused: Option<Status>,
     restarts: u32,
 }
 
@@ -37,6 +39,11 @@ impl LogReading {
     /// Entries to read next; `None`: the header.
     fn batch(&self) -> u64 {
         (self.total() - self.records).min(PER_ANSWER)
+    }
+
+    /// Whether entries are read next. That may fail: the log can have become shorter since its header was read.
+    pub(super) fn is_of_entries(&self) -> bool {
+        self.batch() > 0
     }
 
     pub(super) fn answer_len(&self) -> usize {
@@ -71,6 +78,12 @@ impl LogReading {
         }
         self.records += batch;
     }
+
+    /// Goes on to the header, which tells whether the log has changed.
+    fn give_up(&mut self, status: Status) {
+        self.records = self.total();
+        self.refused = Some(status);
+    }
 }
 
 impl Controller {
@@ -79,9 +92,13 @@ impl Controller {
         &mut self,
         now: Instant,
         mut reading: LogReading,
+        status: Status,
     ) -> Result<Option<Step>, Failure> {
-        if reading.batch() > 0 {
-            reading.take_entries(&self.admin.answer);
+        if reading.is_of_entries() {
+            match status.ok() {
+                Ok(()) => reading.take_entries(&self.admin.answer),
+                Err(status) => reading.give_up(status),
+            }
             return Ok(Some(Step::Log(reading)));
         }
         let header =
@@ -91,6 +108,10 @@ impl Controller {
             })?;
         match reading.header {
             Some(first) if first == header => {
+                if let Some(status) = reading.refused {
+                    let what = "Get Log Page of the discovery log";
+                    return Err(Failure::Setup { what, status });
+                }
                 self.discovery = reading.entries;
                 self.finish(now, Event::DiscoveryChanged);
                 return Ok(None);

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wire::nvme::command::{
-    Configuration, ControllerStatus, Fabrics, Property, ShutdownStatus, Status,
-};
+use wire::nvme::command::{ControllerStatus, Fabrics, Property, ShutdownStatus, Status};
 
 use super::admin::{Purpose, Reply};
 use super::setup::Step;
@@ -95,7 +93,7 @@ impl Controller {
         self.admin.step = None;
         self.close_queues(1, Status::ABORTED_BY_HOST, None);
         self.requests.end_waiting(Status::ABORTED_BY_HOST);
-        let value = u64::from(Configuration::ENABLED.with_normal_shutdown().0);
+        let value = u64::from(self.configuration().with_normal_shutdown().0);
         let asked = self.ask_fabrics(Purpose::Shutdown, Fabrics::PropertySet(Property::CC, value));
         if !asked {
             self.end(None);

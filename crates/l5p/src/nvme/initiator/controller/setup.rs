@@ -124,8 +124,7 @@ impl Controller {
             Step::Capabilities => self.ask_fabrics(purpose, Fabrics::PropertyGet(Property::CAP)),
             Step::Version => self.ask_fabrics(purpose, Fabrics::PropertyGet(Property::VS)),
             Step::Enable => {
-                let pages = u32::from(self.admin.capabilities.min_page_shift()) << 7;
-                let value = u64::from(Configuration::ENABLED.0 | pages);
+                let value = u64::from(self.configuration().0);
                 self.ask_fabrics(purpose, Fabrics::PropertySet(Property::CC, value))
             }
             Step::AwaitReady(_) => self.ask_fabrics(purpose, Fabrics::PropertyGet(Property::CSTS)),
@@ -173,6 +172,12 @@ impl Controller {
             // Its depth is far above what is asked at once.
             self.fail(now, Failure::Unfit("its admin queue takes no commands"));
         }
+    }
+
+    /// CC of an enabled controller: with the smallest pages that it has.
+    pub(super) fn configuration(&self) -> Configuration {
+        let pages = u32::from(self.admin.capabilities.min_page_shift()) << 7;
+        Configuration(Configuration::ENABLED.0 | pages)
     }
 
     fn queue_counts(&self) -> QueueCounts {
@@ -264,7 +269,7 @@ impl Controller {
                 reading.take(&self.admin.answer, reply.status)?;
                 Step::Namespaces(reading)
             }
-            Step::Log(reading) => return self.take_log(now, reading),
+            Step::Log(reading) => return self.take_log(now, reading, reply.status),
         }))
     }
 
@@ -335,7 +340,9 @@ impl Step {
             Step::AwaitReady(_) => Some("Property Get of CSTS"),
             Step::Identify => Some("Identify Controller"),
             Step::QueueCount => Some("Set Features, Number of Queues"),
-            Step::Log(_) => Some("Get Log Page of the discovery log"),
+            Step::Log(reading) if !reading.is_of_entries() => {
+                Some("Get Log Page of the discovery log")
+            }
             Step::Namespaces(reading) if reading.listing => Some("Identify, active namespaces"),
             _ => None,
         }

@@ -111,7 +111,7 @@ impl Queue {
             return Err(FatalError::field(at::CCCID));
         };
         let Transfer::ToHost(expected) = command.transfer else {
-            return Err(FatalError::field(at::CCCID));
+            return Err(SEQUENCE);
         };
         if command.last {
             return Err(SEQUENCE);
@@ -122,7 +122,7 @@ impl Queue {
         if data.success && !data.last {
             return Err(FatalError::field(at::FLAGS));
         }
-        covered.add(offset, len).map_err(refusal)?;
+        covered.add(offset, len).map_err(refusal(SEQUENCE))?;
         if data.success && covered.bytes() != expected {
             return Err(FatalError::field(at::FLAGS));
         }
@@ -159,7 +159,8 @@ impl Queue {
         if command.r2ts >= self.config.max_r2ts.max(1) {
             return Err(LIMIT);
         }
-        covered.add(r2t.offset, r2t.len).map_err(refusal)?;
+        let again = FatalError::field(at::OFFSET);
+        covered.add(r2t.offset, r2t.len).map_err(refusal(again))?;
         command.r2ts += 1;
         self.grants.push_back(Grant {
             cid: r2t.cccid,
@@ -172,10 +173,10 @@ impl Queue {
     }
 }
 
-/// Bytes that come, or are asked for, twice; or in more pieces than anybody needs.
-fn refusal(refused: Refused) -> FatalError {
-    match refused {
-        Refused::Overlap => FatalError::field(at::OFFSET),
+/// Bytes that come, or are asked for, `again`; or in more pieces than anybody needs.
+fn refusal(again: FatalError) -> impl Fn(Refused) -> FatalError {
+    move |refused| match refused {
+        Refused::Overlap => again,
         Refused::Scattered => LIMIT,
     }
 }

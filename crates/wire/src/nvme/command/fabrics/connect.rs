@@ -9,6 +9,9 @@ pub const CONNECT_DATA_LEN: usize = 1024;
 /// The controller that Connect asks for on the admin queue: any, of the dynamic controller model.
 pub const DYNAMIC_CONTROLLER: u16 = 0xffff;
 
+/// AUTHREQ in dword 0 of the completion: ATR, a transaction, and ASCR, one that makes a key for TLS.
+const AUTHENTICATION: u32 = 1 << 17 | 1 << 18;
+
 const CONTROLLER_AT: usize = 16;
 const SUBSYSTEM_AT: usize = 256;
 const HOST_AT: usize = 512;
@@ -79,7 +82,7 @@ pub enum ConnectReply {
     Accepted {
         /// The controller.
         controller: u16,
-        /// It wants the host to authenticate itself (AUTHREQ).
+        /// It wants the host to authenticate itself (ATR or ASCR of AUTHREQ).
         authentication: bool,
     },
     /// With [`crate::nvme::command::Status::CONNECT_INVALID_PARAMETERS`]: what is wrong.
@@ -98,7 +101,7 @@ impl ConnectReply {
         if success {
             ConnectReply::Accepted {
                 controller: dword as u16,
-                authentication: dword >> 16 != 0,
+                authentication: dword & AUTHENTICATION != 0,
             }
         } else {
             ConnectReply::Invalid {

@@ -51,3 +51,13 @@ fn a_log_that_keeps_changing_is_given_up() {
     let mut pair = discover(200, 1000);
     assert!(pair.failure().to_string().contains("keeps changing"));
 }
+
+#[test]
+fn a_log_that_becomes_shorter_than_where_it_is_read_is_read_again() {
+    let mut pair = Pair::new(Config::discovery(config().host, [9; 16]));
+    pair.peer.log.1 = entries(11);
+    pair.peer.log_left = Some(1);
+    pair.run();
+    assert!(pair.host.is_ready());
+    assert_eq!(pair.host.discovery_log(), entries(1));
+}

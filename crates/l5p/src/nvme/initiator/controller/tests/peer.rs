@@ -26,6 +26,8 @@ pub(super) struct Peer {
     /// What Connect answers, and dword 0.
     pub(super) connect: (Status, u32),
     pub(super) version: Version,
+    /// CAP.MPSMIN.
+    pub(super) min_page_shift: u64,
     /// CSTS after it was enabled, one for each time it is read; the last one stays.
     pub(super) status: VecDeque<ControllerStatus>,
     pub(super) data: ControllerData,
@@ -34,6 +36,8 @@ pub(super) struct Peer {
     pub(super) log: (u64, Vec<DiscoveryEntry>),
     /// Called after each answer about the log.
     pub(super) log_changes: u32,
+    /// Entries that the log has left once some were read.
+    pub(super) log_left: Option<usize>,
     pub(super) answers_io: bool,
     pub(super) answers_keep_alive: bool,
     /// The open request for events.
@@ -75,12 +79,14 @@ impl Default for Peer {
             reachable: true,
             connect: (Status::SUCCESS, accepted.to_dword()),
             version: Version::new(1, 4, 0),
+            min_page_shift: 0,
             status: [ControllerStatus::new(true, false, ShutdownStatus::None)].into(),
             data,
             queues_granted: 64,
             namespaces: [(1, namespace), (4, namespace)].into(),
             log: (1, Vec::new()),
             log_changes: 0,
+            log_left: None,
             answers_io: true,
             answers_keep_alive: true,
             event_cid: None,
@@ -180,7 +186,9 @@ impl Peer {
                 }
                 return vec![response(entry.cid, self.connect.0, self.connect.1.into())];
             }
-            Fabrics::PropertyGet(Property::CAP) => result = Capabilities::new(128, 10).0,
+            Fabrics::PropertyGet(Property::CAP) => {
+                result = Capabilities::new(128, 10).0 | self.min_page_shift << 48;
+            }
             Fabrics::PropertyGet(Property::VS) => result = self.version.0.into(),
             Fabrics::PropertyGet(Property::CSTS) => {
                 result = self.status[0].0.into();
@@ -240,7 +248,13 @@ impl Peer {
                 };
                 vec![response(entry.cid, Status::SUCCESS, result.into())]
             }
-            Admin::GetLogPage(page) => with_data(entry.cid, self.log_page(&page)),
+            Admin::GetLogPage(page) => match self.log_page(&page) {
+                Some(log) => with_data(entry.cid, log),
+                None => {
+                    let status = Status::INVALID_FIELD.do_not_retry();
+                    vec![response(entry.cid, status, 0)]
+                }
+            },
             Admin::AsyncEventRequest => {
                 self.event_cid = Some(entry.cid);
                 Vec::new()
@@ -256,9 +270,10 @@ impl Peer {
         }
     }
 
-    fn log_page(&mut self, page: &GetLogPage) -> Vec<u8> {
+    /// `None`: it ends before the offset.
+    fn log_page(&mut self, page: &GetLogPage) -> Option<Vec<u8>> {
         if page.id != LogPage::DISCOVERY {
-            return vec![0; page.len as usize];
+            return Some(vec![0; page.len as usize]);
         }
         let (generation, entries) = &self.log;
         let mut log = vec![0; DiscoveryHeader::LEN + entries.len() * DiscoveryEntry::LEN];
@@ -276,8 +291,16 @@ impl Peer {
             self.log.0 += 1;
             self.log.1.pop();
         }
+        if let (Some(left), true) = (self.log_left, page.offset > 0) {
+            self.log_left = None;
+            self.log.0 += 1;
+            self.log.1.truncate(left);
+        }
+        if page.offset as usize > log.len() {
+            return None;
+        }
         log.resize(log.len().max((page.offset + page.len) as usize), 0);
-        log[page.offset as usize..(page.offset + page.len) as usize].to_vec()
+        Some(log[page.offset as usize..(page.offset + page.len) as usize].to_vec())
     }
 }
 

@@ -98,6 +98,18 @@ fn refusals_say_what_to_do() {
 }
 
 #[test]
+fn a_shutdown_keeps_what_else_was_configured() {
+    let mut pair = Pair::new(config());
+    pair.peer.min_page_shift = 2;
+    pair.run();
+    let enabled = pair.peer.configuration;
+    assert_eq!((enabled.page_shift(), enabled.enabled()), (2, true));
+    pair.host.shutdown(pair.now);
+    pair.run();
+    assert_eq!(pair.peer.configuration, enabled.with_normal_shutdown());
+}
+
+#[test]
 fn authentication_is_refused() {
     let mut pair = Pair::new(config());
     let reply = ConnectReply::Accepted {

@@ -33,6 +33,8 @@ fn answers_to_a_reconnect() {
         (Status::SUCCESS, 9),
         (Status::SUCCESS, 7 | 1 << 16),
         (Status::SUCCESS, 7 | 1 << 17),
+        (Status::SUCCESS, 7 | 1 << 18),
+        (Status::SUCCESS, 7 | 1 << 19),
     ];
     for offset in [0, 16, 256, 511, 512, 767, 768] {
         answers.push((Status::CONNECT_INVALID_PARAMETERS, invalid(true, offset)));

@@ -77,9 +77,10 @@ fn overlapping_data_is_refused() {
     let mut queue = live();
     let cid = read(&mut queue, LEN, 1);
     take(&mut queue, data(cid, 4096, 4096, false, false)).unwrap();
+    let sequence = Err(FatalError::of(FatalErrorStatus::SEQUENCE));
     for offset in [4096, 2048, 8188] {
         let refused = take(&mut queue, data(cid, offset, 4096, false, false));
-        assert_eq!(refused, Err(FatalError::field(12)));
+        assert_eq!(refused, sequence);
     }
 }
 
@@ -119,7 +120,7 @@ fn data_for_a_write_is_refused() {
     let mut queue = live();
     let (cid, _) = write(&mut queue, LEN, 1);
     let refused = take(&mut queue, data(cid, 0, LEN, true, false));
-    assert_eq!(refused, Err(FatalError::field(8)));
+    assert_eq!(refused, Err(FatalError::of(FatalErrorStatus::SEQUENCE)));
 }
 
 #[test]
