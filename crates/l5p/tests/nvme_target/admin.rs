@@ -49,7 +49,7 @@ fn identify_controller_says_what_linux_insists_on() {
     assert_eq!(data.vwc & 1, 1);
     let transport = sgls::SUPPORTED | sgls::OFFSET | sgls::TRANSPORT;
     assert_eq!(data.sgls & transport, transport);
-    assert_eq!(data.sqes, 0x66);
+    assert_eq!((data.sqes, data.lpa), (0x66, 0x06));
 }
 
 #[test]
@@ -93,7 +93,18 @@ fn what_identify_cannot_answer_is_refused() {
             identify(Cns::NAMESPACE, 0xffff_ffff),
             Status::INVALID_NAMESPACE,
         ),
-        (identify(Cns::NAMESPACE_IDS, 2), Status::INVALID_NAMESPACE),
+        (identify(Cns::NAMESPACE, 0), Status::INVALID_NAMESPACE),
+        (identify(Cns::NAMESPACE, 1025), Status::INVALID_NAMESPACE),
+        (identify(Cns::NAMESPACE_IDS, 2), Status::INVALID_FIELD),
+        (identify(Cns::NAMESPACE_IDS, 1024), Status::INVALID_FIELD),
+        (
+            identify(Cns::NAMESPACE_IDS, 1025),
+            Status::INVALID_NAMESPACE,
+        ),
+        (
+            identify(Cns::INDEPENDENT_NAMESPACE, 0),
+            Status::INVALID_NAMESPACE,
+        ),
         (
             identify(Cns::ACTIVE_NAMESPACES, 0xffff_fffe),
             Status::INVALID_NAMESPACE,
@@ -168,14 +179,63 @@ fn log_pages_tell_what_happened() {
         let (status, _) = rig.ask(id, log(page, 0, 512), 512);
         assert_eq!(status, Status::SUCCESS);
     }
-    let (status, data) = rig.ask(id, log(LogPage::HEALTH, u64::MAX - 3, 512), 512);
+    let (status, data) = rig.ask(id, log(LogPage::HEALTH, 512, 512), 512);
     assert_eq!(
         (status, data),
         (Status::SUCCESS, vec![0; 512]),
-        "behind its end"
+        "at its end"
     );
     let (status, _) = rig.ask(id, log(LogPage::HEALTH, 0, 2 << 20), 2 << 20);
     assert!(status.is(Status::INVALID_FIELD), "more than MDTS");
+}
+
+#[test]
+fn log_pages_end_where_they_end() {
+    let mut rig = Rig::new();
+    let (io, _) = rig.admin(subsystem(), 0);
+    let (discovery, _) = rig.admin(Nqn::DISCOVERY, 0);
+    rig.target.remove_namespace(0, 7);
+    for (id, page, size) in [
+        (io, LogPage::SUPPORTED, 1024),
+        (io, LogPage::ERROR, 1024),
+        (io, LogPage::HEALTH, 512),
+        (io, LogPage::FIRMWARE, 512),
+        (io, LogPage::COMMAND_EFFECTS, 4096),
+        (io, LogPage::CHANGED_NAMESPACES, 4096),
+        (discovery, LogPage::DISCOVERY, 1024 + 2 * 1024),
+    ] {
+        for beyond in [size + 4, u64::MAX - 3] {
+            let (status, _) = rig.ask(id, log(page, beyond, 8), 8);
+            assert!(status.is(Status::INVALID_FIELD), "{page:?} {beyond}");
+        }
+        if page == LogPage::CHANGED_NAMESPACES {
+            // What is refused clears nothing.
+            let (_, data) = rig.ask(id, log(page, 0, 8), 8);
+            assert_eq!(data, [7, 0, 0, 0, 0, 0, 0, 0]);
+        }
+        let (status, data) = rig.ask(id, log(page, size, 8), 8);
+        assert_eq!((status, data), (Status::SUCCESS, vec![0; 8]), "{page:?}");
+    }
+}
+
+#[test]
+fn log_pages_are_of_no_single_namespace() {
+    let mut rig = Rig::new();
+    let (id, _) = rig.admin(subsystem(), 0);
+    for (nsid, is_there) in [(0, true), (1, false), (2, false), (0xffff_ffff, true)] {
+        let mut entry = log(LogPage::HEALTH, 0, 512)
+            .entry(1)
+            .with_data(DataPointer::Transport { len: 512 });
+        entry.nsid = nsid;
+        rig.command(id, entry, &[]);
+        let status = rig.reply(id).0.status;
+        let expected = if is_there {
+            Status::SUCCESS
+        } else {
+            Status::INVALID_FIELD
+        };
+        assert!(status.is(expected), "{nsid:x}: {status}");
+    }
 }
 
 fn set(feature: Feature, value: u32) -> Admin {

@@ -316,6 +316,33 @@ fn shutdowns_that_are_asked_for_again_and_again_make_no_more_work() {
 }
 
 #[test]
+fn queues_have_two_entries_and_hosts_an_identifier() {
+    let mut rig = Rig::new();
+    let (admin, controller) = rig.admin(subsystem(), 0);
+    let data = ConnectDataWith::controller(controller);
+    let unnamed = wire::nvme::command::ConnectData {
+        host_id: [0; 16],
+        ..data
+    };
+    let id = rig.open(0);
+    for (data, queue, entries, expected) in [
+        (data, 1, 1, invalid(false, 44)),
+        (connect_data(subsystem()), 0, 1, invalid(false, 44)),
+        (unnamed, 1, 128, invalid(true, 0)),
+    ] {
+        let refused = rig.connect_as(id, data, queue, entries, 0);
+        assert!(refused.status.is(Status::CONNECT_INVALID_PARAMETERS));
+        assert_eq!(refused.dword0(), expected);
+    }
+    rig.enable(admin, false);
+    let refused = rig.connect_as(id, data, 1, 128, 0);
+    assert!(refused.status.is(Status::CONNECT_INVALID_PARAMETERS));
+    let machines = rig.target.machines.iter();
+    let counted: u64 = machines.map(|it| it.counters().refused_connects).sum();
+    assert_eq!(counted, 4);
+}
+
+#[test]
 fn queues_come_once() {
     let mut rig = Rig::new();
     let (_, controller) = rig.admin(subsystem(), 0);
@@ -323,6 +350,8 @@ fn queues_come_once() {
     let id = rig.open(0);
     let again = rig.connect_as(id, ConnectDataWith::controller(controller), 2, 128, 0);
     assert!(again.status.is(Status::SEQUENCE_ERROR));
+    let on_itself = rig.connect_as(io, ConnectDataWith::controller(controller), 2, 128, 0);
+    assert!(on_itself.status.is(Status::SEQUENCE_ERROR));
     rig.target.handle_closed(io);
     let again = rig.connect_as(id, ConnectDataWith::controller(controller), 2, 128, 0);
     assert!(again.status.is_success());

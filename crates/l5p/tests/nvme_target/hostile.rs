@@ -77,7 +77,7 @@ fn data_that_nobody_asked_for_ends_the_connection() {
                 last: false,
                 ..d
             },
-            FatalError::field(12),
+            FatalError::of(FatalErrorStatus::SEQUENCE),
         ),
         (
             "the last that is not",
@@ -123,7 +123,27 @@ fn data_that_overlaps_what_came_ends_the_connection() {
     };
     rig.send(id, Pdu::H2CData(half), &[1; 32 << 10]).unwrap();
     let refused = rig.send(id, Pdu::H2CData(half), &[]);
-    assert_eq!(refused, Err(FatalError::field(12)));
+    assert_eq!(refused, Err(FatalError::of(FatalErrorStatus::SEQUENCE)));
+}
+
+#[test]
+fn the_data_of_an_r2t_comes_once() {
+    let mut config = config();
+    config.limits.r2t_data = 4096;
+    let mut rig = Rig::with(config);
+    let (_, controller) = rig.admin(subsystem(), 0);
+    let id = rig.io_queue(controller, 1, 1);
+    let blocks = Blocks {
+        start: 0,
+        count: 128,
+    };
+    let write = Io::Write { blocks, fua: false };
+    let pointer = DataPointer::Transport { len: 64 << 10 };
+    rig.command(id, write.entry(0x77, 1).with_data(pointer), &[]);
+    let (first, _second) = (rig.r2t(id), rig.r2t(id));
+    rig.answer(id, first, &pattern(64 << 10, 0));
+    let refused = rig.send(id, Pdu::H2CData(data_of(first)), &[]);
+    assert_eq!(refused, Err(FatalError::of(FatalErrorStatus::SEQUENCE)));
 }
 
 #[test]

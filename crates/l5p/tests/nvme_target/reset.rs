@@ -21,7 +21,7 @@ fn a_reset_deletes_the_io_queues_and_keeps_the_admin_queue() {
     assert!(!rig.controller_status(admin).ready());
     // Nor can there be new ones before the host enables it again.
     let refused = rig.ask_for_io_queue(subsystem(), controller, 1);
-    assert!(refused.status.is(Status::SEQUENCE_ERROR));
+    assert!(refused.status.is(Status::CONNECT_INVALID_PARAMETERS));
     rig.enable(admin, true);
     assert!(rig.controller_status(admin).ready());
     let io = rig.io_queue(controller, 1, 0);

@@ -6,12 +6,16 @@ use wire::nvme::command::{
     self, Admin, EventMask, Feature, Identify, QueueCounts, Status, SubmissionEntry,
 };
 use wire::nvme::identify::{self, CSI_NVM, Cns};
-use wire::nvme::log::LogPage;
+use wire::nvme::log::{
+    CommandEffects, DiscoveryEntry, DiscoveryHeader, ErrorEntry, FirmwareSlots, HealthLog, LogPage,
+    SupportedPages,
+};
 
 use super::answer::Answer;
 use super::capsule::Plan;
 use super::command::{State, Work};
-use super::controller::Subject;
+use super::config::Namespace;
+use super::controller::{ERROR_LOG_ENTRIES, Subject};
 use super::ids::{ConnectionId, ControllerRef};
 use super::io;
 use super::machine::Target;
@@ -76,12 +80,13 @@ impl Target {
             Subject::Discovery => return invalid_field,
             Subject::Subsystem(at) => &self.subsystems[at],
         };
-        let is_active = subsystem.namespace(what.nsid).is_some();
+        let active = subsystem.active(what.nsid).map(|_| ());
         let is_nvm = what.command_set == CSI_NVM;
         match what.cns {
             Cns::CONTROLLER => Ok(Answer::IdentifyController),
-            // All namespaces: what they have in common, for controllers with namespace management alone.
-            Cns::NAMESPACE if what.nsid == ALL_NAMESPACES => invalid_namespace,
+            // Zeroes for a namespace that is not active. Of all namespaces, what they have in common is for controllers with
+            // namespace management alone.
+            Cns::NAMESPACE if !Namespace::may_have(what.nsid) => invalid_namespace,
             Cns::NAMESPACE => Ok(Answer::IdentifyNamespace(what.nsid)),
             Cns::ACTIVE_NAMESPACES if what.nsid >= ALL_NAMESPACES - 1 => invalid_namespace,
             Cns::ACTIVE_NAMESPACES => Ok(Answer::ActiveNamespaces(what.nsid)),
@@ -90,14 +95,9 @@ impl Target {
             }
             Cns::COMMAND_SET_ACTIVE_NAMESPACES if is_nvm => Ok(Answer::ActiveNamespaces(what.nsid)),
             Cns::COMMAND_SET_CONTROLLER if is_nvm => Ok(Answer::IdentifyNvmController),
-            Cns::NAMESPACE_IDS | Cns::COMMAND_SET_NAMESPACE | Cns::INDEPENDENT_NAMESPACE
-                if !is_active =>
-            {
-                invalid_namespace
-            }
-            Cns::NAMESPACE_IDS => Ok(Answer::NamespaceIds(what.nsid)),
-            Cns::COMMAND_SET_NAMESPACE if is_nvm => Ok(Answer::IdentifyNvmNamespace),
-            Cns::INDEPENDENT_NAMESPACE => Ok(Answer::IdentifyIndependent(what.nsid)),
+            Cns::NAMESPACE_IDS => active.map(|()| Answer::NamespaceIds(what.nsid)),
+            Cns::COMMAND_SET_NAMESPACE if is_nvm => active.map(|()| Answer::IdentifyNvmNamespace),
+            Cns::INDEPENDENT_NAMESPACE => active.map(|()| Answer::IdentifyIndependent(what.nsid)),
             _ => invalid_field,
         }
     }
@@ -108,10 +108,19 @@ impl Target {
         page: &command::GetLogPage,
     ) -> Result<Answer, Status> {
         let log = page.id;
-        let controller = self.controller_mut(id).expect("its queue is open");
-        if !super::answer::pages(controller.subject()).contains(&log) {
+        let subject = self
+            .controller_mut(id)
+            .expect("its queue is open")
+            .subject();
+        if !super::answer::pages(subject).contains(&log) {
             return Err(Status::INVALID_LOG_PAGE.do_not_retry());
         }
+        // There are no pages of one namespace (LPA bit 0), and no offsets greater than a page's size (§5.16.1).
+        let is_of_all = matches!(page.nsid, 0 | ALL_NAMESPACES);
+        if !is_of_all || page.offset > self.log_len(id, log) {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        let controller = self.controller_mut(id).expect("its queue is open");
         match log {
             LogPage::CHANGED_NAMESPACES => {
                 let changed = controller.events.read_changed(page.retain_event);
@@ -121,6 +130,26 @@ impl Target {
             _ => {}
         }
         Ok(Answer::Log(log, page.offset))
+    }
+
+    /// Bytes of a log page that the controller has.
+    fn log_len(&mut self, id: ControllerRef, log: LogPage) -> u64 {
+        match log {
+            LogPage::DISCOVERY => {
+                let controller = self.controller_mut(id).expect("its queue is open");
+                let host = controller.control.owner.host.nqn;
+                let found = self.subsystems.iter().filter(|s| s.hosts.allow(&host));
+                let records = found.count() * self.config.portals.len();
+                (DiscoveryHeader::LEN + records * DiscoveryEntry::LEN) as u64
+            }
+            LogPage::SUPPORTED => SupportedPages::LEN as u64,
+            LogPage::ERROR => (ERROR_LOG_ENTRIES * ErrorEntry::LEN) as u64,
+            LogPage::HEALTH => HealthLog::LEN as u64,
+            LogPage::FIRMWARE => FirmwareSlots::LEN as u64,
+            LogPage::COMMAND_EFFECTS => CommandEffects::LEN as u64,
+            // Changed namespaces.
+            _ => identify::LEN as u64,
+        }
     }
 
     /// Sets a feature (§5.27); answers dword 0 of the completion.

@@ -207,8 +207,8 @@ impl View<'_> {
             aerl: (MAX_REQUESTS - 1) as u8,
             // One slot, which is read-only.
             frmw: 1 | 1 << 1,
-            // Commands supported and effects; Get Log Page with offsets; supported pages.
-            lpa: u8::from(io) << 1 | 1 << 2 | 1 << 5,
+            // Commands supported and effects; Get Log Page with offsets.
+            lpa: u8::from(io) << 1 | 1 << 2,
             elpe: (ERROR_LOG_ENTRIES - 1) as u8,
             wctemp: 0,
             cctemp: 0,

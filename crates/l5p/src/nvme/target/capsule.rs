@@ -100,7 +100,7 @@ impl Target {
             }
             Phase::Admin(controller) => self.admin_command(controller, slot, entry),
             Phase::Io { .. } if entry.opcode == opcode::FABRICS => {
-                Err(Status::INVALID_OPCODE.do_not_retry())
+                super::fabrics::io_queue_command(entry)
             }
             Phase::Io { .. } => self.io_command(id, entry),
             _ => super::fabrics::connect_command(entry),

@@ -86,6 +86,12 @@ impl Namespace {
     /// The highest NSID: what a namespace list can hold in one answer.
     pub const MAX_NSID: u32 = 1024;
 
+    /// Whether a namespace can have this NSID: the others are invalid (Base 2.0c §3.2.1.2).
+    #[must_use]
+    pub fn may_have(nsid: u32) -> bool {
+        (1..=Namespace::MAX_NSID).contains(&nsid)
+    }
+
     /// Size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -245,7 +251,7 @@ impl Namespace {
             })
         };
         let ids = &self.ids;
-        if !(1..=Namespace::MAX_NSID).contains(&self.nsid) {
+        if !Namespace::may_have(self.nsid) {
             bad("its identifier is not one from 1 to 1024")
         } else if !(9..=16).contains(&self.block_shift) {
             bad("a block has from 512 to 65536 bytes")

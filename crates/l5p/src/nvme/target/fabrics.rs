@@ -25,6 +25,7 @@ use super::shared::{NoQueue, QueueRef};
 mod offset {
     pub(super) const QID: u16 = 42;
     pub(super) const SQSIZE: u16 = 44;
+    pub(super) const HOSTID: u16 = 0;
     pub(super) const CNTLID: u16 = 16;
     pub(super) const SUBNQN: u16 = 256;
 }
@@ -65,6 +66,14 @@ pub(super) fn connect_command(entry: &SubmissionEntry) -> Result<Plan, Status> {
     }
 }
 
+/// A fabrics command on an I/O queue, which has no use for any.
+pub(super) fn io_queue_command(entry: &SubmissionEntry) -> Result<Plan, Status> {
+    Err(match Fabrics::parse(entry)? {
+        Fabrics::Connect { .. } => Status::SEQUENCE_ERROR.do_not_retry(),
+        _ => Status::INVALID_OPCODE.do_not_retry(),
+    })
+}
+
 /// Why Connect is refused: the status and what dword 0 says.
 struct Refusal(Status, u32);
 
@@ -77,6 +86,14 @@ impl Refusal {
         let reply = ConnectReply::Invalid { in_data, offset };
         let status = Status::CONNECT_INVALID_PARAMETERS.do_not_retry();
         Refusal(status, reply.to_dword())
+    }
+}
+
+/// A queue has at least two entries.
+fn check_entries(request: &ConnectRequest, most: u32) -> Result<(), Refusal> {
+    match (2..=most).contains(&request.entries) {
+        true => Ok(()),
+        false => Err(Refusal::invalid(false, offset::SQSIZE)),
     }
 }
 
@@ -139,9 +156,7 @@ impl Target {
             return Err(Refusal::invalid(true, offset::CNTLID));
         }
         let subject = self.admit(id, data)?;
-        if request.entries > admin_entries(&self.config) {
-            return Err(Refusal::invalid(false, offset::SQSIZE));
-        }
+        check_entries(request, admin_entries(&self.config))?;
         let io_queues = match subject {
             Subject::Discovery => 0,
             Subject::Subsystem(_) => self.config.limits.io_queues,
@@ -179,8 +194,9 @@ impl Target {
         data: &ConnectData,
     ) -> Result<u16, Refusal> {
         let subject = self.admit(id, data)?;
-        if request.entries > self.config.limits.queue_entries {
-            return Err(Refusal::invalid(false, offset::SQSIZE));
+        check_entries(request, self.config.limits.queue_entries)?;
+        if data.host_id == [0; 16] {
+            return Err(Refusal::invalid(true, offset::HOSTID));
         }
         let owner = owner_of(data, subject);
         let (queue, heard) = self.new_queue(now, id);
@@ -188,9 +204,9 @@ impl Target {
         let added = state.add_queue(data.controller, &owner, request.queue, queue);
         let control = added.map_err(|why| match why {
             NoQueue::Busy => Refusal(Status::CONNECT_CONTROLLER_BUSY, 0),
-            NoQueue::NoController => Refusal::invalid(true, offset::CNTLID),
+            NoQueue::NoController | NoQueue::NotReady => Refusal::invalid(true, offset::CNTLID),
             NoQueue::NoSuchQueue => Refusal::invalid(false, offset::QID),
-            NoQueue::Sequence => Refusal::of(Status::SEQUENCE_ERROR),
+            NoQueue::Taken => Refusal::of(Status::SEQUENCE_ERROR),
         })?;
         drop(state);
         let cntlid = control.id;

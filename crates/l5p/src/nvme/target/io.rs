@@ -25,9 +25,7 @@ pub(super) fn plan(
     write_cache: bool,
 ) -> Result<Planned, Status> {
     let io = Io::parse(entry)?;
-    let Some(namespace) = subsystem.namespace(entry.nsid) else {
-        return Err(Status::INVALID_NAMESPACE.do_not_retry());
-    };
+    let namespace = subsystem.active(entry.nsid)?;
     let writes = !matches!(io, Io::Read { .. } | Io::Compare { .. } | Io::Flush);
     if writes && namespace.read_only {
         return Err(Status::WRITE_PROTECTED.do_not_retry());

@@ -95,8 +95,10 @@ pub(super) enum NoQueue {
     Busy,
     NoController,
     NoSuchQueue,
-    /// It is there already, or the controller is not ready.
-    Sequence,
+    /// The controller is not enabled.
+    NotReady,
+    /// It is there already.
+    Taken,
 }
 
 impl Shared {
@@ -255,8 +257,11 @@ impl State {
         }
         let place = entry.io.get_mut(usize::from(number) - 1);
         let place = place.ok_or(NoQueue::NoSuchQueue)?;
-        if place.is_some() || !entry.control.is_ready() {
-            return Err(NoQueue::Sequence);
+        if !entry.control.is_ready() {
+            return Err(NoQueue::NotReady);
+        }
+        if place.is_some() {
+            return Err(NoQueue::Taken);
         }
         *place = Some(queue);
         self.queues += 1;

@@ -1,6 +1,7 @@
 //! A subsystem and its namespaces, as one machine has them.
 
 use wire::nvme::Nqn;
+use wire::nvme::command::Status;
 
 use super::config::{Hosts, Namespace, Subsystem};
 
@@ -30,6 +31,18 @@ impl Live {
     pub(super) fn namespace(&self, nsid: u32) -> Option<&Namespace> {
         let found = self.namespaces.binary_search_by_key(&nsid, |n| n.nsid);
         found.ok().map(|at| &self.namespaces[at])
+    }
+
+    /// The namespace that a command is for.
+    ///
+    /// # Errors
+    /// Invalid Namespace or Format for an NSID that no namespace can have, and Invalid Field for one that none has now (Base
+    /// 2.0c §3.2.1.2 to §3.2.1.4).
+    pub(super) fn active(&self, nsid: u32) -> Result<&Namespace, Status> {
+        self.namespace(nsid).ok_or(match Namespace::may_have(nsid) {
+            true => Status::INVALID_FIELD.do_not_retry(),
+            false => Status::INVALID_NAMESPACE.do_not_retry(),
+        })
     }
 
     /// All namespaces, ascending by NSID.

@@ -78,20 +78,24 @@ impl Transfer {
     }
 
     /// Takes in the header of data. It must go on where the data before it of the same R2T ended, and end no later
-    /// than what the R2T asked for; LAST_PDU must be set exactly at that end (§3.6.2.8).
+    /// than what the R2T asked for; LAST_PDU must be set exactly at that end (§3.3.2.2, §3.6.2.8).
     pub(super) fn data(&mut self, pdu: &H2CData) -> Result<(), FatalError> {
         let end = pdu.data_offset + pdu.data_len;
         let asked = |extent: &&mut Extent| {
             !extent.is_over() && (extent.start..extent.end).contains(&pdu.data_offset)
         };
         let Some(extent) = self.missing.iter_mut().find(asked) else {
-            return Err(FatalError::of(FatalErrorStatus::DATA_OUT_OF_RANGE));
+            // What R2Ts have asked for and do not miss any more has come before.
+            return Err(FatalError::of(match pdu.data_offset < self.asked {
+                true => FatalErrorStatus::SEQUENCE,
+                false => FatalErrorStatus::DATA_OUT_OF_RANGE,
+            }));
         };
         if end > extent.end {
             return Err(FatalError::of(FatalErrorStatus::DATA_OUT_OF_RANGE));
         }
         if pdu.data_offset != extent.next {
-            return Err(FatalError::field(12));
+            return Err(FatalError::of(FatalErrorStatus::SEQUENCE));
         }
         if pdu.last != (end == extent.end) {
             return Err(FatalError::field(1));

@@ -270,6 +270,11 @@ fn opcodes() {
                 SubmissionEntry::new(0x7f, 5, kind),
             );
         }
+        for flags in [0, 0x40, 0x41, 0x80, 0xc0] {
+            let mut entry = Fabrics::PropertyGet(Property::VS).entry(7);
+            entry.flags = flags;
+            brief(&mut rig, id, &format!("fabrics flags {flags:02x}"), entry);
+        }
         for flags in [0, 0x01, 0x40, 0x41, 0x42, 0x80, 0xc0] {
             let mut entry = SubmissionEntry::new(if id == io { 0 } else { 0x18 }, 6, 1);
             entry.flags = flags;

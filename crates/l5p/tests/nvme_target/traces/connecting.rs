@@ -77,6 +77,7 @@ fn connecting() {
         (0, 129, data),
         (0, 65536, data),
         (0, 1, data),
+        (1, 1, data),
         (1, 32, data),
         (
             1,

@@ -12,6 +12,8 @@ mod kind {
     pub(super) const PROPERTY_SET: u8 = 0x00;
     pub(super) const CONNECT: u8 = 0x01;
     pub(super) const PROPERTY_GET: u8 = 0x04;
+    pub(super) const AUTHENTICATION_SEND: u8 = 0x05;
+    pub(super) const AUTHENTICATION_RECEIVE: u8 = 0x06;
     pub(super) const DISCONNECT: u8 = 0x08;
 }
 
@@ -25,7 +27,7 @@ pub enum Fabrics {
     Connect {
         /// The queue: 0 the admin queue, others I/O queues.
         queue: u16,
-        /// Entries of the submission queue, 2 to 65,536; the wire counts from zero.
+        /// Entries of the submission queue, 1 to 65,536, of which the controller refuses 1; the wire counts from zero.
         entries: u32,
         /// The host asks to go without submission queue flow control.
         no_flow_control: bool,
@@ -84,9 +86,6 @@ impl Fabrics {
                 if format != 0 {
                     return Err(Status::CONNECT_INCOMPATIBLE_FORMAT.do_not_retry());
                 }
-                if entries < 2 {
-                    return Err(Status::CONNECT_INVALID_PARAMETERS.do_not_retry());
-                }
                 Ok(Fabrics::Connect {
                     queue: (dword[0] >> 16) as u16,
                     entries,
@@ -107,7 +106,11 @@ impl Fabrics {
                 Err(Status::CONNECT_INCOMPATIBLE_FORMAT.do_not_retry())
             }
             kind::DISCONNECT => Ok(Fabrics::Disconnect),
-            _ => Err(Status::INVALID_OPCODE.do_not_retry()),
+            kind::AUTHENTICATION_SEND | kind::AUTHENTICATION_RECEIVE => {
+                Err(Status::INVALID_OPCODE.do_not_retry())
+            }
+            // Reserved, or a vendor's.
+            _ => Err(Status::INVALID_FIELD.do_not_retry()),
         }
     }
 
@@ -135,7 +138,7 @@ impl Fabrics {
                     0
                 };
                 entry.cdw10[0] = u32::from(queue) << 16;
-                entry.cdw10[1] = (entries.clamp(2, 1 << 16) - 1) | u32::from(attributes) << 16;
+                entry.cdw10[1] = (entries.clamp(1, 1 << 16) - 1) | u32::from(attributes) << 16;
                 entry.cdw10[2] = keep_alive;
                 entry
             }

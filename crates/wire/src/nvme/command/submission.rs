@@ -37,8 +37,12 @@ pub mod opcode {
     pub const DATASET_MANAGEMENT: u8 = 0x09;
 }
 
+/// PSDT, in the flags.
+const PSDT: u8 = 0xc0;
 /// PSDT 01b: SGLs describe the data, and metadata is one contiguous buffer. The only value over fabrics.
 const PSDT_SGL: u8 = 0x40;
+/// PSDT 11b is reserved.
+const PSDT_RESERVED: u8 = 0xc0;
 
 fields! {
     Le:
@@ -98,10 +102,15 @@ impl SubmissionEntry {
         self.flags & 0x03 != 0
     }
 
-    /// Whether PSDT says that SGLs describe the data, as fabrics require (NVMe over Fabrics §4.2.1).
+    /// Whether PSDT says that SGLs describe the data, as fabrics require (NVMe over Fabrics §4.2.1). The data of a fabrics
+    /// command is described so whatever its PSDT says, unless that is the reserved value (Base 2.0 Figure 390).
     #[must_use]
     pub const fn uses_sgl(&self) -> bool {
-        self.flags & 0xc0 == PSDT_SGL
+        match self.flags & PSDT {
+            PSDT_SGL => true,
+            PSDT_RESERVED => false,
+            _ => self.opcode == opcode::FABRICS,
+        }
     }
 
     /// The 64-bit value of the dwords `n` and `n + 1` of [`SubmissionEntry::cdw10`], the lower one first.

@@ -35,6 +35,47 @@ fn a_connect_as_linux_sends_it() {
     assert_eq!(connect.entry(0).with_data(data).to_bytes(), bytes);
 }
 
+#[test]
+fn types_of_fabrics_commands_are_there_or_optional_or_reserved() {
+    for kind in 0..=0xff {
+        let entry = SubmissionEntry::new(opcode::FABRICS, 1, kind);
+        let expected = match kind {
+            0 | 1 | 4 | 8 => None,
+            5 | 6 => Some(Status::INVALID_OPCODE),
+            _ => Some(Status::INVALID_FIELD),
+        };
+        let refused = Fabrics::parse(&entry).err();
+        assert_eq!(refused, expected.map(Status::do_not_retry), "{kind}");
+    }
+}
+
+#[test]
+fn only_fabrics_commands_may_leave_psdt_at_another_value() {
+    for (flags, fabrics, other) in [
+        (0x00, true, false),
+        (0x40, true, true),
+        (0x80, true, false),
+        (0xc0, false, false),
+    ] {
+        for (code, expected) in [(opcode::FABRICS, fabrics), (opcode::READ, other)] {
+            let mut entry = SubmissionEntry::new(code, 1, 1);
+            entry.flags = flags;
+            assert_eq!(entry.uses_sgl(), expected, "{code:02x} {flags:02x}");
+        }
+    }
+}
+
+#[test]
+fn two_bits_of_authreq_ask_for_authentication() {
+    for bit in 16..32 {
+        let reply = ConnectReply::Accepted {
+            controller: 7,
+            authentication: bit == 17 || bit == 18,
+        };
+        assert_eq!(ConnectReply::from_dword(7 | 1 << bit, true), reply, "{bit}");
+    }
+}
+
 /// A read of 256 KiB on blocks of 512 bytes, as Linux sends it.
 #[test]
 fn a_read_as_linux_sends_it() {
