@@ -266,7 +266,7 @@ fn offer(config: &Config) -> Vec<u8> {
     text
 }
 
-fn put(text: &mut Vec<u8>, key: &str, value: &str) {
+pub(super) fn put(text: &mut Vec<u8>, key: &str, value: &str) {
     Pair { key, value }.emit(text);
 }
 
@@ -289,7 +289,10 @@ fn missing(key: &str) -> Failure {
     }
 }
 
-fn number(pair: &Pair<'_>, range: std::ops::RangeInclusive<u32>) -> Result<u32, Failure> {
+pub(super) fn number(
+    pair: &Pair<'_>,
+    range: std::ops::RangeInclusive<u32>,
+) -> Result<u32, Failure> {
     let digits = pair.value.strip_prefix("0x");
     let number = match digits.or_else(|| pair.value.strip_prefix("0X")) {
         Some(digits) => u32::from_str_radix(digits, 16),

@@ -17,6 +17,7 @@
 mod chap;
 mod discovery;
 mod login;
+mod negotiation;
 mod numbers;
 mod probe;
 mod session;

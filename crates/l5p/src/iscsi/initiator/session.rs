@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use wire::iscsi::{
-    AsyncMessage, LoginResponse, LogoutRequest, Lun, NO_TAG, NopIn, NopOut, Opcode, Pdu,
-    ProtocolError, RequestNumbers, TextRequest, TextResponse,
+    AsyncMessage, LoginResponse, LogoutRequest, LogoutResponse, Lun, NO_TAG, NopIn, NopOut, Opcode,
+    Pdu, ProtocolError, RequestNumbers, TextRequest, TextResponse,
 };
 
 use super::discovery::{SEND_TARGETS, targets};
 use super::login::{Failed, Login, Step};
+use super::negotiation::Negotiation;
 use super::numbers::Numbers;
 use super::probe::{Next, Probe};
 use super::tasks::Tasks;
@@ -16,6 +17,8 @@ use super::{Agreed, Command, Config, Ended, Event, Failure, Incoming, Outgoing, 
 
 /// Task tag of what is no command: no command's tag is so large.
 const OTHER_TAG: u32 = 0xffff_fffe;
+/// Task tag of a negotiation, during which the logout may come.
+const NEGOTIATION_TAG: u32 = 0xffff_fffd;
 /// Pings of the target that are not answered yet, at most.
 const MAX_CONTROL: usize = 64;
 /// Bytes of an answer to a question for targets, at most.
@@ -33,6 +36,8 @@ pub struct Initiator {
     control: VecDeque<Outgoing>,
     /// The PDU whose data is coming.
     coming: Option<Pdu>,
+    /// That the target has asked for.
+    negotiation: Option<Negotiation>,
     is_leaving: bool,
     /// Why it is ended, if that was not asked for.
     reason: Option<Failure>,
@@ -75,6 +80,7 @@ impl Initiator {
             agreed: Agreed::DEFAULT,
             control: VecDeque::from([first]),
             coming: None,
+            negotiation: None,
             is_leaving: false,
             reason: None,
             events: VecDeque::new(),
@@ -179,6 +185,9 @@ impl Initiator {
         }
         match pdu {
             Pdu::LoginResponse(response) => self.answer_login(response, data),
+            Pdu::TextResponse(response) if response.task_tag == NEGOTIATION_TAG => {
+                self.negotiate(response, data)
+            }
             Pdu::TextResponse(response) => self.answer_text(response, data),
             Pdu::DataIn(data_in) => {
                 if let State::Probe(probe) = &mut self.state {
@@ -195,7 +204,7 @@ impl Initiator {
             }
             Pdu::ReadyToTransfer(ready) => self.tasks.ready(ready, &self.agreed),
             Pdu::NopIn(nop) => self.answer_ping(nop),
-            Pdu::LogoutResponse(_) if matches!(self.state, State::LoggingOut) => {
+            Pdu::LogoutResponse(response) if self.awaits(response) => {
                 let reason = self.reason.take();
                 self.end(reason);
                 Ok(())
@@ -227,7 +236,8 @@ impl Initiator {
                 self.events.push_back(Event::Negotiated(agreed));
                 if self.config.target.is_none() {
                     self.state = State::Discovery(Vec::new());
-                    let question = text_request(NO_TAG, Lun::default(), SEND_TARGETS.len());
+                    let question =
+                        text_request(OTHER_TAG, NO_TAG, Lun::default(), SEND_TARGETS.len());
                     self.push_control(question, SEND_TARGETS.to_vec());
                 } else {
                     let (probe, question) = Probe::new(self.config.lun);
@@ -263,10 +273,36 @@ impl Initiator {
             self.events.push_back(Event::Targets(targets));
             self.log_out_if_idle();
         } else {
-            let question = text_request(response.transfer_tag, response.lun, 0);
+            let question = text_request(OTHER_TAG, response.transfer_tag, response.lun, 0);
             self.push_control(question, Vec::new());
         }
         Ok(())
+    }
+
+    /// Goes on with the negotiation that the target has asked for.
+    fn negotiate(&mut self, response: &TextResponse, part: &[u8]) -> Result<(), ProtocolError> {
+        let Some(negotiation) = &mut self.negotiation else {
+            return Err(ProtocolError::OutOfTurn(Opcode::TextResponse));
+        };
+        match negotiation.answer(&mut self.agreed, response, part) {
+            Ok(Some(text)) => {
+                let (tag, lun) = (response.transfer_tag, response.lun);
+                let request = text_request(NEGOTIATION_TAG, tag, lun, text.len());
+                self.push_control(request, text);
+            }
+            Ok(None) => self.negotiation = None,
+            Err(Failed::Failure(failure)) => self.end(Some(failure)),
+            Err(Failed::Protocol(error)) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Whether it is the answer to a logout request that has been sent.
+    fn awaits(&self, response: &LogoutResponse) -> bool {
+        let mut unsent = self.control.iter().map(|outgoing| &outgoing.pdu);
+        matches!(self.state, State::LoggingOut)
+            && response.task_tag == OTHER_TAG
+            && !unsent.any(|pdu| matches!(pdu, Pdu::LogoutRequest(_)))
     }
 
     /// Takes what the questions about the unit were answered with.
@@ -322,6 +358,14 @@ impl Initiator {
                 self.log_out_if_idle();
             }
             2 | 3 => self.end(Some(failure)),
+            // It asks for a negotiation, which an empty request begins. A logout would do too.
+            4 if matches!(self.state, State::Probe(_) | State::Ready)
+                && self.negotiation.is_none() =>
+            {
+                self.negotiation = Some(Negotiation::default());
+                let request = text_request(NEGOTIATION_TAG, NO_TAG, Lun::default(), 0);
+                self.push_control(request, Vec::new());
+            }
             _ => {}
         }
     }
@@ -368,13 +412,13 @@ impl Initiator {
     }
 }
 
-fn text_request(transfer_tag: u32, lun: Lun, len: usize) -> Pdu {
+fn text_request(task_tag: u32, transfer_tag: u32, lun: Lun, len: usize) -> Pdu {
     Pdu::TextRequest(TextRequest {
         immediate: true,
         is_final: true,
         continues: false,
         lun,
-        task_tag: OTHER_TAG,
+        task_tag,
         transfer_tag,
         numbers: RequestNumbers::default(),
         data_len: len as u32,

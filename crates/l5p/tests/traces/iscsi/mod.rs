@@ -62,7 +62,9 @@ impl Talk {
             self.lines.push(format!("> {:?}{payload}", outgoing.pdu));
             self.sent.push(outgoing);
         }
+        let mut more = false;
         while let Some(ended) = self.host.poll_ended() {
+            more = true;
             self.lines.push(match ended.result {
                 Ok(moved) => format!("{} moved {moved}", ended.tag),
                 Err(error) => format!(
@@ -74,15 +76,14 @@ impl Talk {
             });
             self.host.release(ended.tag);
         }
-        let mut events = false;
         while let Some(event) = self.host.poll_event() {
-            events = true;
+            more = true;
             self.lines.push(match event {
                 Event::Ended(Some(failure)) => format!("ended: {failure}"),
                 event => format!("{event:?}"),
             });
         }
-        if events {
+        if more {
             self.poll();
         }
     }

@@ -11,6 +11,122 @@ fn ready(lines: &mut Vec<String>, name: &str) -> Talk {
     talk
 }
 
+/// The kind of a PDU, and why it is refused.
+fn in_short(line: &str) -> String {
+    let kind = line.split(" { ").next().unwrap_or_default();
+    match line.split_once("}): ") {
+        Some((_, said)) => format!("  {kind}: {said}"),
+        None => format!("  {kind}"),
+    }
+}
+
+/// Asks for a negotiation.
+fn ask(talk: &mut Talk) {
+    let message = AsyncMessage {
+        lun: Lun::default(),
+        numbers: talk.numbers(),
+        event: 4,
+        parameters: [0, 0, 3],
+        data_len: 0,
+    };
+    talk.stat_sn += 1;
+    talk.hear(Pdu::AsyncMessage(message), &[], true);
+}
+
+fn text(talk: &mut Talk, task_tag: u32, transfer_tag: u32, continues: bool, text: &str) {
+    let is_whole = !text.is_empty() && !continues;
+    let text = text.replace(' ', "\0") + if is_whole { "\0" } else { "" };
+    let response = TextResponse {
+        is_final: transfer_tag == NO_TAG,
+        continues,
+        lun: Lun::default(),
+        task_tag,
+        transfer_tag,
+        numbers: talk.numbers(),
+        data_len: text.len() as u32,
+    };
+    talk.stat_sn += 1;
+    talk.hear(Pdu::TextResponse(response), text.as_bytes(), true);
+}
+
+/// Negotiations that the target asks for (RFC 7143 §11.9.1).
+fn negotiations(lines: &mut Vec<String>) {
+    const TAG: u32 = 0xffff_fffd;
+    type Case = fn(&mut Talk);
+    let cases: [(&str, Case); 7] = [
+        ("asked twice, then over", |t| {
+            ask(t);
+            ask(t);
+            text(t, TAG, NO_TAG, false, "");
+            text(t, TAG, NO_TAG, false, "");
+        }),
+        ("a shorter segment", |t| {
+            ask(t);
+            text(t, TAG, 7, true, "MaxRecvData");
+            text(
+                t,
+                TAG,
+                8,
+                false,
+                "SegmentLength=512 TargetAlias=x MaxBurstLength=512 X-y=z",
+            );
+            text(t, TAG, NO_TAG, false, "");
+            let write = t.submit(Transfer::Write, 4096);
+            t.ready(write, 0, 512, 3584);
+        }),
+        ("a longer segment", |t| {
+            ask(t);
+            text(t, TAG, NO_TAG, false, "MaxRecvDataSegmentLength=100000");
+            let write = t.submit(Transfer::Write, 10_240);
+            t.ready(write, 0, 2048, 8192);
+        }),
+        ("a segment of no length", |t| {
+            ask(t);
+            text(t, TAG, NO_TAG, false, "MaxRecvDataSegmentLength=0");
+        }),
+        ("without end", |t| {
+            ask(t);
+            for tag in 0..17 {
+                text(t, TAG, tag, false, "");
+            }
+        }),
+        ("not asked for", |t| text(t, TAG, NO_TAG, false, "")),
+        ("of another task", |t| {
+            ask(t);
+            text(t, TAG + 1, NO_TAG, false, "");
+        }),
+    ];
+    for (name, case) in cases {
+        let mut talk = ready(lines, &format!("negotiation: {name}"));
+        case(&mut talk);
+        lines.extend(talk.lines.iter().map(|line| match line.contains(" \"") {
+            true => format!("  {line}"),
+            false => in_short(line),
+        }));
+    }
+}
+
+/// Answers to a logout: to one that was not sent, of another task, and the right one.
+fn logouts(lines: &mut Vec<String>) {
+    let mut talk = ready(lines, "logout");
+    let answer = |talk: &mut Talk, task_tag| {
+        let response = LogoutResponse {
+            response: 0,
+            task_tag,
+            numbers: talk.numbers(),
+            wait: 2,
+            retain: 0,
+        };
+        talk.stat_sn += 1;
+        talk.hear(Pdu::LogoutResponse(response), &[], true);
+    };
+    talk.host.shutdown();
+    answer(&mut talk, 0xffff_fffe);
+    answer(&mut talk, 1);
+    answer(&mut talk, 0xffff_fffe);
+    lines.extend(talk.lines.iter().map(|line| in_short(line)));
+}
+
 #[test]
 fn what_goes_wrong() {
     let mut lines = Vec::new();
@@ -191,7 +307,7 @@ fn what_goes_wrong() {
                 }),
         );
     }
-    for event in 0..5 {
+    for event in 0..6 {
         let mut talk = ready(&mut lines, &format!("event {event}"));
         let read = talk.submit(Transfer::Read, 512);
         let message = AsyncMessage {
@@ -202,6 +318,7 @@ fn what_goes_wrong() {
             data_len: 0,
         };
         talk.lines.clear();
+        talk.stat_sn += 1;
         talk.hear(Pdu::AsyncMessage(message), &[], true);
         talk.submit(Transfer::None, 0);
         talk.data_in(read, 0, &[1; 512], Some(0), Residual::None);
@@ -213,11 +330,9 @@ fn what_goes_wrong() {
             retain: 0,
         };
         talk.hear(Pdu::LogoutResponse(logout), &[], true);
-        lines.extend(
-            talk.lines
-                .into_iter()
-                .map(|line| format!("  {}", line.split(" { ").next().unwrap_or_default())),
-        );
+        lines.extend(talk.lines.into_iter().map(|line| in_short(&line)));
     }
+    negotiations(&mut lines);
+    logouts(&mut lines);
     compare("iscsi_what_goes_wrong", lines);
 }
