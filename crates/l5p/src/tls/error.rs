@@ -55,7 +55,7 @@ pub enum Violation {
     /// Keys that change again and again with no data under them.
     #[error("it is key update number {0} without application data between them")]
     TooManyKeyUpdates(u8),
-    /// A handshake message longer than any that may come here.
+    /// A handshake message longer than any of its type that may come here (RFC 8446 §6.2, decode_error).
     #[error(
         "a handshake message of {0} bytes is longer than any that may come after the handshake"
     )]
@@ -80,7 +80,9 @@ impl TlsError {
         match self.violation {
             Violation::BadTag => Alert::BadRecordMac,
             Violation::Version(_) => Alert::ProtocolVersion,
-            Violation::TooShort(_) | Violation::Malformed(_) => Alert::DecodeError,
+            Violation::TooShort(_) | Violation::Malformed(_) | Violation::MessageTooLong(_) => {
+                Alert::DecodeError
+            }
             Violation::TooLong(..) => Alert::RecordOverflow,
             Violation::ContentType(_)
             | Violation::OnlyPadding
@@ -89,7 +91,7 @@ impl TlsError {
             | Violation::Interleaved
             | Violation::KeyUpdateNotLast
             | Violation::TooManyKeyUpdates(_) => Alert::UnexpectedMessage,
-            Violation::MessageTooLong(_) | Violation::KeyUpdateValue => Alert::IllegalParameter,
+            Violation::KeyUpdateValue => Alert::IllegalParameter,
             Violation::UnknownEpoch(_) | Violation::NumbersUsedUp => Alert::InternalError,
             Violation::Refused(_) => Alert::IllegalParameter,
         }

@@ -126,6 +126,7 @@ fn a_ticket_without_a_store_is_ignored() {
         .unwrap();
     assert_eq!(client.poll_event(), None);
     let result = client.handle_record(5, HANDSHAKE, [&[4, 1, 0, 0][..]]);
+    assert_eq!(result.clone().unwrap_err().alert(), Alert::DecodeError);
     assert_eq!(violation(result), Violation::MessageTooLong(1 << 16));
 }
 
