@@ -266,11 +266,13 @@ fn content_length(lines: impl Iterator<Item = String>) -> Result<Option<u64>, Re
     for line in lines {
         for item in line.split(',').map(str::trim) {
             let is_number = item.bytes().all(|b| b.is_ascii_digit());
-            let next = item.parse().ok().filter(|_| is_number);
-            if next.is_none() || length.is_some_and(|length| Some(length) != next) {
+            let Some(second) = item.parse().ok().filter(|_| is_number) else {
                 return Err(ResponseError::Length(line));
+            };
+            let first = *length.get_or_insert(second);
+            if first != second {
+                return Err(ResponseError::Lengths { first, second });
             }
-            length = next;
         }
     }
     Ok(length)

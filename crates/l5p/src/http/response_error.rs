@@ -12,6 +12,14 @@ pub enum ResponseError {
     /// Its length is no number.
     #[error("the server says Content-Length: {0}, which is no number")]
     Length(String),
+    /// It has two lengths, which differ.
+    #[error("the server says Content-Length: {second}, where it has said {first} before")]
+    Lengths {
+        /// The one that came first.
+        first: u64,
+        /// The other one.
+        second: u64,
+    },
     /// Its content is coded in a way that we did not ask for.
     #[error("the server uses Transfer-Encoding: {0}, which was not asked for")]
     Coding(String),

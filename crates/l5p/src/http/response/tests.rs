@@ -49,7 +49,10 @@ fn broken_responses_are_told() {
     for (bytes, error) in [
         (
             &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello"[..],
-            ResponseError::Length("6".into()),
+            ResponseError::Lengths {
+                first: 5,
+                second: 6,
+            },
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
