@@ -438,10 +438,12 @@ impl Connection {
             && self.rtt.backoff.doublings() == 0;
         if may_probe {
             let timeout = Rack::probe_timeout(&self.rtt, self.flight(), u32::from(self.snd.mss));
-            // What is sent later does not put off what the oldest segment waits for.
+            // What is sent later does not put off what the oldest segment waits for, unless that is over: then ACKs are late.
             let sent_at = self.board.oldest().map_or(now, |oldest| oldest.sent_at);
-            let until = now.after(timeout).min(sent_at.after(rto)).max(now);
-            self.timers.set(Timer::Probe, until);
+            let limit = Some(sent_at.after(rto)).filter(|limit| *limit > now);
+            let until = now.after(timeout.min(rto));
+            self.timers
+                .set(Timer::Probe, limit.map_or(until, |limit| until.min(limit)));
             self.timers.cancel(Timer::Retransmit);
         } else {
             self.timers.set(Timer::Retransmit, now.after(rto));
