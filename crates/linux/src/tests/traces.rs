@@ -21,6 +21,15 @@ use super::rig::{
 };
 use crate::LinuxFunction;
 
+/// The counters that have counted something.
+fn counted(function: &LinuxFunction) -> String {
+    let counters = function.counters().iter().filter(|(_, count)| *count > 0);
+    let counters: Vec<_> = counters
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    counters.join(", ")
+}
+
 /// A line for each case, and all of the first ones.
 #[test]
 fn programs_of_all_kinds() {
@@ -33,20 +42,9 @@ fn programs_of_all_kinds() {
         program.trace = Some(Vec::new());
         run(&mut program, case).expect("it passes");
         let trace = program.trace.take().expect("it was traced");
-        let counters = program
-            .function
-            .counters()
-            .iter()
-            .filter(|(_, count)| *count > 0);
-        let counters: Vec<_> = counters
-            .map(|(name, count)| format!("{name} {count}"))
-            .collect();
+        let counted = counted(&program.function);
         let sum = written::sum_lines(&trace);
-        lines.push(format!(
-            "{} segments {sum:016x}, {}",
-            trace.len(),
-            counters.join(", ")
-        ));
+        lines.push(format!("{} segments {sum:016x}, {}", trace.len(), counted));
         if number < WHOLE {
             let name = format!("program_{number}");
             written::compare(
@@ -267,19 +265,8 @@ fn segments_of_all_kinds() {
             .into_iter()
             .map(|step| driver.step(step) + &driver.moved())
             .collect();
-        let counters = driver
-            .function
-            .counters()
-            .iter()
-            .filter(|(_, count)| *count > 0);
-        let counters: Vec<_> = counters
-            .map(|(name, count)| format!("{name} {count}"))
-            .collect();
-        lines.push(format!(
-            "{:016x}, {}",
-            written::sum_lines(&trace),
-            counters.join(", ")
-        ));
+        let counted = counted(&driver.function);
+        lines.push(format!("{:016x}, {}", written::sum_lines(&trace), counted));
         if number < WHOLE {
             let name = format!("segments_{number}");
             written::compare(env!("CARGO_MANIFEST_DIR"), &name, &trace);

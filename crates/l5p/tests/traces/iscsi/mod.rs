@@ -51,6 +51,29 @@ impl Talk {
         talk
     }
 
+    /// Behind a login without authentication.
+    fn logged_in(config: Config) -> Talk {
+        let mut talk = Talk::new(config);
+        for (stage, next) in [
+            (Stage::Security, Stage::Operational),
+            (Stage::Operational, Stage::FullFeature),
+        ] {
+            talk.login(stage, Some(next), LoginStatus::SUCCESS, "");
+        }
+        talk
+    }
+
+    fn answer_logout(&mut self) {
+        let logout = LogoutResponse {
+            response: 0,
+            task_tag: 0xffff_fffe,
+            numbers: self.numbers(),
+            wait: 2,
+            retain: 0,
+        };
+        self.hear(Pdu::LogoutResponse(logout), &[], true);
+    }
+
     /// What the host sends and says.
     fn poll(&mut self) {
         while let Some(outgoing) = self.host.poll_outgoing() {

@@ -41,14 +41,7 @@ fn a_session() {
         });
         talk.respond(bits.expect("each tag was used"), 0, 0, Residual::None, &[]);
     }
-    let logout = LogoutResponse {
-        response: 0,
-        task_tag: 0xffff_fffe,
-        numbers: talk.numbers(),
-        wait: 2,
-        retain: 0,
-    };
-    talk.hear(Pdu::LogoutResponse(logout), &[], true);
+    talk.answer_logout();
     compare("iscsi_session", talk.lines);
 }
 

@@ -7,19 +7,7 @@ fn units_and_targets() {
     let mut lines = Vec::new();
     for device in [[0, 0], [0x20, 0], [0x1f, 0], [5, 0x80], [0, 0x80]] {
         lines.push(format!("{device:x?}"));
-        let mut talk = Talk::new(config());
-        talk.login(
-            Stage::Security,
-            Some(Stage::Operational),
-            LoginStatus::SUCCESS,
-            "",
-        );
-        talk.login(
-            Stage::Operational,
-            Some(Stage::FullFeature),
-            LoginStatus::SUCCESS,
-            "",
-        );
+        let mut talk = Talk::logged_in(config());
         let before = talk.lines.len();
         talk.probe(&device);
         lines.extend(
@@ -43,19 +31,7 @@ fn units_and_targets() {
         (2, sense(1, 0x17)),
     ] {
         for good in 0..5 {
-            let mut talk = Talk::new(config());
-            talk.login(
-                Stage::Security,
-                Some(Stage::Operational),
-                LoginStatus::SUCCESS,
-                "",
-            );
-            talk.login(
-                Stage::Operational,
-                Some(Stage::FullFeature),
-                LoginStatus::SUCCESS,
-                "",
-            );
+            let mut talk = Talk::logged_in(config());
             let mut inquiry = [0; 36];
             inquiry[4] = 31;
             let mut capacity = [0; 32];
@@ -99,22 +75,10 @@ fn units_and_targets() {
             ));
         }
     }
-    let mut talk = Talk::new(Config {
+    let mut talk = Talk::logged_in(Config {
         target: None,
         ..config()
     });
-    talk.login(
-        Stage::Security,
-        Some(Stage::Operational),
-        LoginStatus::SUCCESS,
-        "",
-    );
-    talk.login(
-        Stage::Operational,
-        Some(Stage::FullFeature),
-        LoginStatus::SUCCESS,
-        "",
-    );
     let parts = [
         "TargetName=iqn.a\0TargetAddress=10.0.0.1:3260,1\0TargetAddr",
         "ess=[fd00::1]:3260,2\0Other=1\0TargetName=iqn.b\0",

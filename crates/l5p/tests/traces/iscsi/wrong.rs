@@ -322,14 +322,7 @@ fn what_goes_wrong() {
         talk.hear(Pdu::AsyncMessage(message), &[], true);
         talk.submit(Transfer::None, 0);
         talk.data_in(read, 0, &[1; 512], Some(0), Residual::None);
-        let logout = LogoutResponse {
-            response: 0,
-            task_tag: 0xffff_fffe,
-            numbers: talk.numbers(),
-            wait: 2,
-            retain: 0,
-        };
-        talk.hear(Pdu::LogoutResponse(logout), &[], true);
+        talk.answer_logout();
         lines.extend(talk.lines.into_iter().map(|line| in_short(&line)));
     }
     negotiations(&mut lines);
