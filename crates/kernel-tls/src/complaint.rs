@@ -78,13 +78,16 @@ fn say(control: &Path, reason: &dyn fmt::Display, counter: Counter) {
     if known.is_none() || file(error) != known || !takes_a_line(error) {
         return;
     }
-    let line = format!(
+    // In one write, by the kernel's own call, so that other lines stay apart from it.
+    let _ = rustix::io::write(error, line(control, reason, counter).as_bytes());
+}
+
+fn line(control: &Path, reason: &dyn fmt::Display, counter: Counter) -> String {
+    format!(
         "libktls: TLS records are made in software, not by the NIC at {}: {reason}. The next ones are counted only, as {}.\n",
         control.display(),
         counter.name(),
-    );
-    // In one write, by the kernel's own call, so that other lines stay apart from it.
-    let _ = rustix::io::write(error, line.as_bytes());
+    )
 }
 
 #[cfg(test)]
@@ -114,8 +117,14 @@ mod tests {
             (Errno::SHUTDOWN, "longshore nic"),
             (Errno::INVAL, "Invalid argument"),
         ] {
-            let told = Refusal(error).to_string();
-            assert!(told.contains(remedy), "{told}");
+            let told = line(
+                Path::new("/run/nic"),
+                &Refusal(error),
+                Counter::TxDeviceRefused,
+            );
+            for part in ["/run/nic", remedy, "tx_device_refused"] {
+                assert!(told.contains(part), "{told}");
+            }
         }
     }
 }

@@ -115,25 +115,26 @@ fn new_keys_in_the_middle_of_a_record_reset_the_connection() {
 }
 
 #[test]
-fn a_fragment_between_fenced_addresses_is_dropped() {
+fn a_fragment_is_dropped_between_fenced_addresses_alone() {
     let mut program = greeting_and_records();
-    let (mut frame, meta) = segment(
-        (OURS, PEER),
-        &program.flow,
-        1100,
-        Flags::ACK,
-        &[7; 200],
-        1400,
-    );
-    // The second fragment of something.
-    frame[20..22].copy_from_slice(&100u16.to_be_bytes());
-    wire::ipv4::fill_checksum(&mut frame[14..34]);
-    program
-        .function
-        .handle_frame(program.now, &frame, nic::FrameMeta::default());
-    assert_eq!(program.poll_wire(false), 0);
-    assert_eq!(program.function.counters().tx_tls_fenced_dropped, 1);
-    let _ = meta;
+    let others = flow((PAIRS[0].0, "10.0.0.3:443"));
+    for (flow, is_dropped) in [(program.flow, true), (others, false)] {
+        let (mut frame, _) = segment((OURS, PEER), &flow, 1100, Flags::ACK, &[7; 200], 1400);
+        // The second fragment of something.
+        frame[20..22].copy_from_slice(&100u16.to_be_bytes());
+        wire::ipv4::fill_checksum(&mut frame[14..34]);
+        program
+            .function
+            .handle_frame(program.now, &frame, nic::FrameMeta::default());
+        program.function.publish();
+        let mut out = vec![0; 2000];
+        let sent = program.nic.poll_transmit(program.now, &mut out);
+        match is_dropped {
+            true => assert_eq!(sent, None),
+            false => assert_eq!(&out[..sent.unwrap().0], &frame[..]),
+        }
+        assert_eq!(program.function.counters().tx_tls_fenced_dropped, 1);
+    }
 }
 
 #[test]
@@ -195,18 +196,26 @@ fn a_slot_released_behind_a_restart_is_free_once_the_socket_has_gone() {
         let mut program = greeting_and_records();
         program.send(0, 4000, 1400, (false, true));
         program.restart();
-        let release = |tenant| SlotRequest::Release {
-            slot: program.slot.clone(),
-            cookie: program.facts().cookie,
+        let facts = program.facts();
+        let release = |slot: &SlotRef, tenant| SlotRequest::Release {
+            slot: slot.clone(),
+            cookie: facts.cookie,
             tenant,
         };
-        let (its, anothers) = (release(program.facts().tenant), release(99_999));
+        let slot = program.slot.clone();
         assert_eq!(
-            program.order(anothers),
+            program.order(release(&slot, 99_999)),
             Err(Errno::NODEV),
             "of another user"
         );
-        assert_eq!(program.order(its), Ok(SeqNum(0)));
+        assert_eq!(program.order(release(&slot, facts.tenant)), Ok(SeqNum(0)));
+        let slab = std::sync::Arc::new(attachment::Slab::create(1).unwrap());
+        let other = SlotRef::new(&slab, 0, 1).unwrap();
+        assert_eq!(
+            program.order(release(&other, facts.tenant)),
+            Err(Errno::NODEV),
+            "it has a slot"
+        );
         assert_eq!(lifecycle(&program), Lifecycle::InUse { generation: 1 });
         if takes_over {
             program.resume().unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use attachment::{Direction, Errno, OffloadState, Resume, SlotRequest};
 use wire::SeqNum;
+use wire::tcp::Flags;
 
 use super::program::{
     CIPHER, Program, Stretch, greeting_and_records, greeting_records_and_plain, keys, program,
@@ -218,6 +219,29 @@ fn what_is_sent_behind_the_peers_end_goes_on_after_a_restart() {
     program.resume().unwrap();
     program.finish(1400).unwrap();
     assert_eq!(program.resets, (0, 0));
+}
+
+/// What Linux has of them decrypted and unacknowledged must not be followed by ciphertext.
+#[test]
+fn the_peers_records_wait_after_a_restart_until_the_library_is_back() {
+    let mut program = greeting_and_records();
+    let first = program.set_receive_keys(None).unwrap();
+    program.restart();
+    let passes = |program: &mut Program, payload: &[u8]| {
+        let frame = program.peers_segment(first.0, program.at(0), Flags::ACK, payload);
+        program.nic.handle_frame(program.now, &frame.0, frame.1);
+        program.drain() > 0
+    };
+    assert!(!passes(&mut program, &[0x17; 100]));
+    assert_eq!(program.function.counters().rx_tls_orphan_dropped, 1);
+    assert!(passes(&mut program, &[]), "an acknowledgement");
+    let from = Resume {
+        read: Some(first),
+        ..resume(first, 0)
+    };
+    program.set_receive_keys(Some(from)).unwrap();
+    assert!(passes(&mut program, &[0x17; 100]));
+    assert_eq!(program.function.counters().rx_tls_orphan_dropped, 1);
 }
 
 #[test]

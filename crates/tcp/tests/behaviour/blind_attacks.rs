@@ -174,8 +174,11 @@ fn timestamps_go_stale() {
     peer.timestamps = Some((5000, 0));
     peer.data(100);
     peer.sent();
-    peer.pass(Duration::from_secs(25 * 24 * 3600));
+    let day = Duration::from_secs(24 * 3600);
+    peer.pass(23 * day);
     peer.timestamps = Some((1, 0));
+    assert_eq!(peer.deliver(&peer.header(Flags::ACK), 100).data, None);
+    peer.pass(2 * day);
     assert!(peer.data(100).data.is_some());
 }
 

@@ -199,6 +199,22 @@ fn a_wrong_ack_in_syn_received_is_reset() {
     assert_eq!(server.state(), State::SynReceived);
 }
 
+/// RFC 9293 §3.10.7.4, first check: an ACK outside of the window opens no connection.
+#[test]
+fn an_ack_of_an_old_segment_does_not_end_the_handshake() {
+    let (mut server, now) = accept(&syn());
+    server.poll_transmit(now).expect("a SYN-ACK");
+    let old = Header {
+        seq: PEER_ISS,
+        ..last_ack()
+    };
+    server.handle_segment(now, &old, 0, 1);
+    server.assert_invariants();
+    assert_eq!(server.state(), State::SynReceived);
+    assert_eq!(server.tcb(now), None);
+    assert_eq!(server.snd_una(), ISS);
+}
+
 /// RFC 9293 §3.10.7.4: a SYN that comes again means that our SYN-ACK was lost.
 #[test]
 fn a_repeated_syn_gets_the_syn_ack_again() {

@@ -138,6 +138,21 @@ fn a_window_that_shrinks_has_room_for_a_tls_record() {
     assert!((5 + 16_640..64 << 10).contains(&room), "{room}");
 }
 
+/// Room of less than a few units of the window's field (RFC 7323 §2.3) could not be told.
+#[test]
+fn a_window_that_shrinks_can_still_be_told() {
+    let config = Config {
+        rcv_buf: 1 << 20,
+        rcv_buf_max: 1 << 30,
+        ..Config::default()
+    };
+    let mut peer = Peer::connected(&config, modern());
+    assert_eq!(peer.info().window_scale, Some((7, 14)));
+    peer.connection.limit_receive_buffer(0);
+    let tcb = peer.connection.tcb(peer.now).expect("it is open");
+    assert_eq!(tcb.rcv_buffer, 4 << 14);
+}
+
 #[test]
 fn what_came_out_of_order_and_was_given_up_is_taken_when_it_comes_again() {
     let mut peer = Peer::modern();

@@ -7,6 +7,7 @@ use wire::tcp::{Flags, Header, Timestamps};
 use wire::{FlowKey, SeqNum};
 
 use crate::listener::{KEY, flow, syn};
+use crate::peer::Peer;
 
 fn resting(now: Instant) -> (TimeWait, FlowKey, TimeWaitEntry) {
     let mut table = TimeWait::new(now, 3, Duration::from_secs(60), KEY);
@@ -150,17 +151,33 @@ fn the_time_wait_table_is_bounded() {
     assert!(!table.contains(&first));
 }
 
-/// A connection's own TIME-WAIT moves to the table.
-#[test]
-fn a_connection_gives_what_the_table_needs() {
-    let mut peer = crate::peer::Peer::modern();
+/// A connection in TIME-WAIT, and the position of its FIN.
+fn rests() -> (Peer, SeqNum) {
+    let mut peer = Peer::modern();
     assert_eq!(peer.connection.time_wait(peer.now), None);
     peer.connection.close(peer.now);
     let fin = peer.sent().remove(0).header;
     peer.ack = fin.seq + 1;
     peer.deliver(&peer.header(Flags::FIN | Flags::ACK), 0);
+    (peer, fin.seq)
+}
+
+/// RFC 9293 §3.10.7.4: it has nothing to receive, and says so.
+#[test]
+fn data_behind_the_end_is_answered() {
+    let (mut peer, _) = rests();
+    peer.seq += 1;
+    assert_eq!(peer.sent().len(), 1);
+    assert_eq!(peer.data(100).data, None);
+    assert_eq!(peer.sent().len(), 1);
+}
+
+/// A connection's own TIME-WAIT moves to the table.
+#[test]
+fn a_connection_gives_what_the_table_needs() {
+    let (peer, fin) = rests();
     let entry = peer.connection.time_wait(peer.now).expect("it rests");
-    assert_eq!((entry.snd_nxt, entry.rcv_nxt), (fin.seq + 1, peer.seq + 1));
+    assert_eq!((entry.snd_nxt, entry.rcv_nxt), (fin + 1, peer.seq + 1));
     assert!(entry.timestamps.is_some());
     let _: Connection = peer.connection.clone();
 }
