@@ -23,6 +23,7 @@
 
 #![deny(unsafe_code)]
 
+mod acknowledged;
 mod asking;
 mod checksum;
 mod config;

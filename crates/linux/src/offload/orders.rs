@@ -110,6 +110,7 @@ impl Offload {
         match taken {
             Ok(tcpsn) => {
                 let is_draining = self.is_draining;
+                self.tracker.remove(&facts.flow);
                 let flow = self.flow(index);
                 flow.adopt();
                 if flow.is_transmitting() {
@@ -199,7 +200,6 @@ impl Offload {
         };
         let entry = self.table.add(&new).ok_or(Errno::NOSPC)?;
         env.counters.tls_flows += 1;
-        self.tracker.remove(&facts.flow);
         Ok(self.insert(Flow {
             key: facts.flow,
             cookie: facts.cookie,
@@ -312,6 +312,7 @@ impl Offload {
     ) -> Result<SeqNum, Errno> {
         let (index, facts) = self.flow_for_keys(slot, Direction::Receive, resume, socket, env)?;
         let flow = self.flows[index as usize].as_mut().expect("it is there");
+        self.tracker.remove(&facts.flow);
         self.table.set_receives(flow.entry.0);
         flow.receives = Receives::Yes;
         flow.adopt();

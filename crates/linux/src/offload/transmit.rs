@@ -76,17 +76,18 @@ impl Offload {
             }
             return Verdict::Plain;
         }
+        let is_orphan = matches!(flow.health, Health::Orphan { .. });
+        if flow.epochs.is_empty() && !is_orphan {
+            flow.has_sent(occupied);
+            return Verdict::Plain;
+        }
         if !is_for_nic || !is_likely {
             env.counters.tx_tls_fenced_dropped += 1;
             return Verdict::Done;
         }
-        if matches!(flow.health, Health::Orphan { .. }) {
+        if is_orphan {
             self.drop_without_keys(frame, parsed, env);
             return Verdict::Done;
-        }
-        if flow.epochs.is_empty() {
-            flow.has_sent(occupied);
-            return Verdict::Plain;
         }
         // No packet may overtake a command.
         if env.rings.is_blocked() {

@@ -9,6 +9,7 @@ use nic::ring::{ContextId, RegionId, Slice};
 use wire::{FlowKey, SeqNum};
 
 use super::passed::Forwarded;
+use crate::acknowledged::Acknowledged;
 use crate::following::{Followed, Following};
 use crate::tracking::Located;
 
@@ -70,7 +71,7 @@ pub(super) struct Admitted {
 
 impl Flow {
     pub(super) fn new(
-        located: &Located,
+        (located, queued): (&Located, SeqNum),
         slot: SlotRef,
         parameters: Parameters,
         region: RegionId,
@@ -90,7 +91,7 @@ impl Flow {
             asking: Asking::default(),
             writer: Writer::default(),
             tags: vec![Tag::default(); usize::from(parameters.commands)],
-            passed: Forwarded::new(located.receive_next),
+            passed: Forwarded::new(Acknowledged::new(located.receive_next, queued)),
         }
     }
 

@@ -157,7 +157,8 @@ impl Pdus {
         }
         let region = self.use_memory(memory)?;
         self.shares.force(facts.tenant, 1);
-        let flow = Flow::new(facts, slot.clone(), parameters, region, memory.len() as u64);
+        let place = (facts, queued);
+        let flow = Flow::new(place, slot.clone(), parameters, region, memory.len() as u64);
         self.flows.insert(key, flow);
         self.by_slot.insert(slot.place(), key);
         let waits = queued.after(facts.receive_next);

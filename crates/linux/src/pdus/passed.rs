@@ -2,22 +2,22 @@
 
 use wire::SeqNum;
 
-/// Positions this far beyond what is acknowledged are in no window (RFC 7323 §2.3).
-const MAX_AHEAD: u32 = 1 << 30;
+use crate::acknowledged::Acknowledged;
+
 /// Ranges that are remembered apart. Gaps between them that are left out count as gone.
 const MOST: usize = 4096;
 
 /// Bytes that have gone up, and of which Linux may take another copy.
 #[derive(Debug)]
 pub(super) struct Forwarded {
-    acknowledged: SeqNum,
+    acknowledged: Acknowledged,
     /// Beginnings and ends, disjoint and in order, not acknowledged.
     ranges: Vec<(SeqNum, SeqNum)>,
 }
 
 impl Forwarded {
-    /// Nothing has gone up beyond `acknowledged`.
-    pub(super) fn new(acknowledged: SeqNum) -> Forwarded {
+    /// It is not known what has gone up.
+    pub(super) fn new(acknowledged: Acknowledged) -> Forwarded {
         Forwarded {
             acknowledged,
             ranges: Vec::new(),
@@ -26,16 +26,14 @@ impl Forwarded {
 
     /// Up to where Linux has acknowledged the stream.
     pub(super) fn acknowledged(&self) -> SeqNum {
-        self.acknowledged
+        self.acknowledged.position()
     }
 
     /// Linux acknowledges the stream up to here.
     pub(super) fn acknowledge(&mut self, position: SeqNum) {
-        if !position.after(self.acknowledged) || self.acknowledged.distance_to(position) > MAX_AHEAD
-        {
+        if !self.acknowledged.advance(position) {
             return;
         }
-        self.acknowledged = position;
         let gone = self
             .ranges
             .partition_point(|(_, end)| end.at_or_before(position));
@@ -48,10 +46,10 @@ impl Forwarded {
     /// The part of some bytes that Linux can still take; `None` when it has them all, or can't want them.
     pub(super) fn wanted(&self, (start, len): (SeqNum, u32)) -> Option<(SeqNum, SeqNum)> {
         let end = start + len;
-        let is_wanted = end.after(self.acknowledged)
-            && self.acknowledged.distance_to(end) <= MAX_AHEAD
-            && start.before(end);
-        is_wanted.then(|| (start.max(self.acknowledged), end))
+        let acknowledged = self.acknowledged();
+        let is_wanted =
+            end.after(acknowledged) && !self.acknowledged.is_far_before(end) && start.before(end);
+        is_wanted.then(|| (start.max(acknowledged), end))
     }
 
     /// The parts of a [wanted](Self::wanted) range that have gone up before.
@@ -70,6 +68,7 @@ impl Forwarded {
 
     /// A [wanted](Self::wanted) range goes up.
     pub(super) fn add(&mut self, (start, end): (SeqNum, SeqNum)) {
+        self.acknowledged.give(end);
         if let Some(last) = self.ranges.last_mut()
             && last.1 == start
         {
@@ -113,7 +112,7 @@ mod tests {
     use proptest::prelude::*;
     use wire::SeqNum;
 
-    use super::Forwarded;
+    use super::{Acknowledged, Forwarded};
 
     proptest! {
         /// What has gone up is known byte by byte, until it is acknowledged.
@@ -123,7 +122,8 @@ mod tests {
             steps in proptest::collection::vec((0u32..500, 1u32..60, any::<bool>()), 1..60),
         ) {
             let base = SeqNum(base);
-            let mut passed = Forwarded::new(base);
+            // Linux may acknowledge all that there is.
+            let mut passed = Forwarded::new(Acknowledged::new(base, base + 600));
             let mut model = vec![false; 600];
             let mut acknowledged = 0;
             for (at, len, acknowledges) in steps {

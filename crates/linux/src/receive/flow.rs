@@ -6,6 +6,7 @@ use l5p::tls::CryptoInfo;
 use wire::SeqNum;
 
 use super::forms::{Forms, Unfit};
+use crate::acknowledged::Acknowledged;
 use crate::following::{Followed, Following};
 
 /// Free words at which a connection whose runs were not read is offloaded again.
@@ -66,7 +67,7 @@ impl Flow {
             },
             asking: Asking::default(),
             writer: Writer::default(),
-            forms: Forms::new(start.next),
+            forms: Forms::new(Acknowledged::new(start.next, start.queued)),
         };
         let results = Results::new(flow.slot.slot().results());
         flow.writer.acknowledge(results, start.next);
@@ -90,6 +91,7 @@ impl Flow {
         self.keys = keys;
         self.epoch = self.results().announced_epoch();
         self.asking.forget();
+        self.forms.give(start.next.max(start.queued));
         self.acknowledge(start.next);
         if !matches!(self.following, Following::From(_)) {
             self.following = Following::No;

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use attachment::results::{Form, RxContextTag};
 use wire::SeqNum;
 
-/// Positions this far beyond what is acknowledged are in no window (RFC 7323 §2.3).
-const MAX_AHEAD: u32 = 1 << 30;
+use crate::acknowledged::Acknowledged;
+
 /// Pieces that are remembered apart. A window of 1448-byte packets of 6 MiB has about 4400.
 const MAX_PIECES: usize = 8192;
 
@@ -60,7 +60,7 @@ pub(super) enum Unfit {
 /// The forms of one flow.
 #[derive(Debug)]
 pub(super) struct Forms {
-    acknowledged: SeqNum,
+    acknowledged: Acknowledged,
     /// Disjoint and in order, not acknowledged.
     pieces: VecDeque<Piece>,
     /// What [`admit`](Self::admit) found, kept for its memory.
@@ -69,8 +69,8 @@ pub(super) struct Forms {
 }
 
 impl Forms {
-    /// Nothing has gone up beyond `acknowledged`.
-    pub(super) fn new(acknowledged: SeqNum) -> Forms {
+    /// It is not known in which form anything has gone up.
+    pub(super) fn new(acknowledged: Acknowledged) -> Forms {
         Forms {
             acknowledged,
             pieces: VecDeque::new(),
@@ -81,7 +81,7 @@ impl Forms {
 
     /// Bytes that went up in both forms before there was this memory of it. Called with the runs in any order.
     pub(super) fn recall(&mut self, start: SeqNum, len: u32, tag: RxContextTag) {
-        let is_near = self.acknowledged.distance_to(start + len) <= MAX_AHEAD;
+        let is_near = !self.acknowledged.is_far_before(start + len);
         if is_near && self.admit((start, len), Some(tag)).is_ok() {
             for piece in &mut self.fresh {
                 piece.went = Went::Either(tag);
@@ -92,16 +92,19 @@ impl Forms {
 
     /// Up to where Linux has acknowledged the stream.
     pub(super) fn acknowledged(&self) -> SeqNum {
-        self.acknowledged
+        self.acknowledged.position()
     }
 
-    /// Linux acknowledges the stream up to here. False for an acknowledgement that says nothing new.
+    /// Linux may have been given what is before `end` by others.
+    pub(super) fn give(&mut self, end: SeqNum) {
+        self.acknowledged.give(end);
+    }
+
+    /// Linux acknowledges the stream up to here. False for an acknowledgement that says nothing new, or can't be Linux's.
     pub(super) fn acknowledge(&mut self, position: SeqNum) -> bool {
-        if !position.after(self.acknowledged) || self.acknowledged.distance_to(position) > MAX_AHEAD
-        {
+        if !self.acknowledged.advance(position) {
             return false;
         }
-        self.acknowledged = position;
         while let Some(piece) = self.pieces.front_mut()
             && piece.start.before(position)
         {
@@ -125,17 +128,17 @@ impl Forms {
         self.reported.clear();
         self.fresh.clear();
         let end = start + len;
-        if !end.after(self.acknowledged) {
+        if !end.after(self.acknowledged()) {
             // Linux has them, and drops these.
             return Ok(&[]);
         }
-        if self.acknowledged.distance_to(end) > MAX_AHEAD {
+        if self.acknowledged.is_far_before(end) {
             return match tag {
                 Some(_) => Err(Unfit::FarAhead),
                 None => Ok(&[]),
             };
         }
-        let start = start.max(self.acknowledged);
+        let start = start.max(self.acknowledged());
         let went = tag.map_or(Went::Ciphertext, Went::Decrypted);
         let first = self.first_reaching(start);
         let mut at = start;
@@ -167,6 +170,7 @@ impl Forms {
             return;
         };
         let (start, end) = (self.fresh[0].start, last.end());
+        self.acknowledged.give(end);
         if self
             .pieces
             .back()

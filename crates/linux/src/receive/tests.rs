@@ -5,11 +5,17 @@ use proptest::prelude::*;
 use wire::SeqNum;
 
 use super::forms::{Forms, RunReport, Unfit};
+use crate::acknowledged::Acknowledged;
 
 const TAG: RxContextTag = RxContextTag {
     epoch: 1,
     number: 2,
 };
+
+/// Linux has nothing beyond this.
+fn forms(acknowledged: SeqNum) -> Forms {
+    Forms::new(Acknowledged::new(acknowledged, acknowledged))
+}
 
 fn admitted(forms: &mut Forms, start: u32, len: u32, decrypted: bool) -> Vec<RunReport> {
     let tag = decrypted.then_some(TAG);
@@ -23,7 +29,7 @@ fn admitted(forms: &mut Forms, start: u32, len: u32, decrypted: bool) -> Vec<Run
 
 #[test]
 fn a_second_copy_in_the_other_form_is_cut_where_frames_begin_and_end() {
-    let mut forms = Forms::new(SeqNum(0));
+    let mut forms = forms(SeqNum(0));
     admitted(&mut forms, 0, 10, true);
     admitted(&mut forms, 10, 10, true);
     let reported = admitted(&mut forms, 5, 10, false);
@@ -41,19 +47,24 @@ fn a_second_copy_in_the_other_form_is_cut_where_frames_begin_and_end() {
 
 #[test]
 fn what_linux_has_acknowledged_is_reported_no_more() {
-    let mut forms = Forms::new(SeqNum(u32::MAX - 4));
+    let mut forms = forms(SeqNum(u32::MAX - 4));
     admitted(&mut forms, u32::MAX - 4, 20, true);
     assert!(forms.acknowledge(SeqNum(3)));
     assert!(!forms.acknowledge(SeqNum(u32::MAX)));
     assert!(!forms.acknowledge(SeqNum(3) + (1 << 31)));
+    let end = SeqNum(u32::MAX - 4) + 20;
+    assert!(!forms.acknowledge(end + 2), "Linux has not got that");
     let reported = admitted(&mut forms, u32::MAX - 4, 20, false);
     assert_eq!((reported[0].start, reported[0].len), (SeqNum(3), 12));
     assert_eq!(admitted(&mut forms, u32::MAX - 4, 5, false), []);
+    assert!(forms.acknowledge(end + 1), "with a FIN");
+    forms.give(end + 100);
+    assert!(forms.acknowledge(end + 100));
 }
 
 #[test]
 fn a_copy_decrypted_under_other_keys_does_not_go_up() {
-    let mut forms = Forms::new(SeqNum(0));
+    let mut forms = forms(SeqNum(0));
     admitted(&mut forms, 0, 10, true);
     let other = RxContextTag { epoch: 2, ..TAG };
     let reported = forms.admit((SeqNum(5), 10), Some(other));
@@ -66,7 +77,7 @@ fn a_copy_decrypted_under_other_keys_does_not_go_up() {
 
 #[test]
 fn packets_far_ahead_use_no_memory_up_and_hold_nothing_up() {
-    let mut forms = Forms::new(SeqNum(0));
+    let mut forms = forms(SeqNum(0));
     for at in 0..20_000 {
         admitted(&mut forms, (1 << 20) + at * 7000, 1000, false);
     }
@@ -83,7 +94,7 @@ proptest! {
         steps in prop::collection::vec((0u32..60, 1u32..12, any::<bool>(), 0u8..6), 1..60),
         base in any::<u32>(),
     ) {
-        let mut forms = Forms::new(SeqNum(base));
+        let mut forms = forms(SeqNum(base));
         let (mut acknowledged, mut reported_runs) = (0, Vec::new());
         // For each byte, whether it has gone up as ciphertext, and decrypted.
         let mut went = [(false, 0); 128];

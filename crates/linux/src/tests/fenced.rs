@@ -5,7 +5,7 @@ use wire::SeqNum;
 use wire::tcp::Flags;
 
 use super::program::{CIPHER, CIPHERS, Program, Stretch, greeting_and_records, keys};
-use super::rig::{OURS, PAIRS, PEER, flow, segment};
+use super::rig::{OURS, PAIRS, PEER, finished, flow, segment};
 
 fn lifecycle(program: &Program) -> Lifecycle {
     program.slab().slot(0).unwrap().lifecycle()
@@ -228,6 +228,34 @@ fn a_slot_released_behind_a_restart_is_free_once_the_socket_has_gone() {
         let is_free = lifecycle(&program) == Lifecycle::Free { generation: 1 };
         assert_eq!(is_free, !takes_over, "the child has not released it");
     }
+}
+
+/// The NIC makes none of its records, so it need not know its headers.
+#[test]
+fn a_segment_that_the_nic_does_not_know_leaves_if_only_the_other_direction_is_offloaded() {
+    let records = [Stretch::Plain(100), Stretch::Records(vec![1000; 8])];
+    let mut program = Program::new(flow(PAIRS[1]), CIPHER, 1000, &records, 1 << 20);
+    program.set_receive_keys(None).unwrap();
+    let seq = program.at(0).0;
+    let segment = segment(
+        (OURS, PEER),
+        &program.flow,
+        seq,
+        Flags::ACK,
+        &[7; 100],
+        1400,
+    );
+    let (mut frame, meta) = finished(&segment);
+    // A hop-by-hop header (RFC 8200 §4.3) of padding before TCP's.
+    let len = u16::from_be_bytes([frame[18], frame[19]]) + 8;
+    frame[18..20].copy_from_slice(&len.to_be_bytes());
+    frame[20] = 0;
+    frame.splice(54..54, [6, 0, 1, 4, 0, 0, 0, 0]);
+    program.handle(&(frame.clone(), meta));
+    program.function.publish();
+    let mut out = vec![0; 2000];
+    let sent = program.nic.poll_transmit(program.now, &mut out);
+    assert_eq!(&out[..sent.expect("it leaves").0], &frame[..]);
 }
 
 #[test]

@@ -56,10 +56,20 @@ fn offload(
     let socket = Socket::new(flow(number), u64::from(number), first);
     *linux.0.lock().unwrap() = Some(socket);
     linux.open(nic, function, now);
+    set_keys(now, function, slab, &socket, Direction::Transmit)
+}
+
+fn set_keys(
+    now: Instant,
+    function: &mut LinuxFunction,
+    slab: &Arc<Slab>,
+    socket: &Socket,
+    direction: Direction,
+) -> Answer {
     let (index, generation) = slab.claim().unwrap();
     let order = SlotRequest::SetKeys {
         slot: SlotRef::new(slab, index, generation).unwrap(),
-        direction: Direction::Transmit,
+        direction,
         info: keys(CIPHERS[3], 0),
         resume: None,
         socket: socket.facts(),
@@ -72,7 +82,7 @@ fn keys_are_refused_when_there_is_no_memory_for_a_record_of_theirs() {
     let now = Instant::now();
     let mut nic = Nic::new(NicConfig::new([7; 16]));
     let mut function = function(now, &mut nic, 100, 1 << 20);
-    let slab = Arc::new(Slab::create(100).unwrap());
+    let slab = Arc::new(Slab::create(101).unwrap());
     let mut refused = 0;
     for number in 0..100 {
         let answer = offload(now, &mut nic, &mut function, &slab, number);
@@ -85,6 +95,11 @@ fn keys_are_refused_when_there_is_no_memory_for_a_record_of_theirs() {
     // Three quarters of the memory are this tenant's, and a record may have 18 KiB.
     assert_eq!(100 - refused, (768 << 10) / (18 << 10));
     assert_eq!(function.0.counters().tls_refused_memory, refused);
+    // The other direction has none, and is taken.
+    let (function, linux) = &mut function;
+    let last = linux.with(|socket| *socket);
+    let answer = set_keys(now, function, &slab, &last, Direction::Receive);
+    assert_eq!(answer.result, Ok(()));
 }
 
 /// Of the driver and of the NIC.

@@ -19,6 +19,7 @@ use wire::{FlowKey, SeqNum};
 use super::program::{CIPHER, keys};
 use super::rig::{
     OURS, OneSocket, PAIRS, PEER, SECRET, SMALL, SUPER, Socket, checked, flow, pattern, segment,
+    segment_with,
 };
 use crate::{Config, LinuxFunction, State};
 
@@ -305,6 +306,21 @@ fn a_second_copy_makes_bytes_doubtful() {
     world.receive(0, &[7; 1000]);
     assert!(span(30).placed.is_none() && span(30).doubtful && span(0).doubtful);
     assert_eq!(world.data(0, 1000), pattern(1000));
+    assert_eq!(world.function.counters().rx_nvme_second_copies, 1);
+}
+
+/// Others whose packets Linux forwards know neither where the connection is nor what it was given.
+#[test]
+fn a_forged_acknowledgement_hides_no_second_copy() {
+    let mut world = World::started();
+    let before = world.received;
+    world.receive(0, &pattern(1000));
+    let header = (world.sent, world.received + 100_000, Flags::ACK);
+    let (forged, meta) = segment_with((OURS, PEER), &world.flow, header, &[], 1400);
+    world.function.handle_frame(world.now, &forged, meta);
+    world.run();
+    world.received = before;
+    world.receive(0, &[7; 1000]);
     assert_eq!(world.function.counters().rx_nvme_second_copies, 1);
 }
 
