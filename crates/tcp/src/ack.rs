@@ -20,6 +20,10 @@ impl Connection {
         let window_before = self.snd.window.bytes();
         let window = u32::from(segment.window) << self.options.snd_shift;
         self.snd.window.note(segment.seq, ack, window);
+        if self.snd.window.bytes() == 0 && self.waits_for_window() {
+            // RFC 9293 §3.8.6.1: a peer that answers is alive, however long its window stays closed.
+            self.snd.progress_at = now;
+        }
         if self.snd.una == self.snd.nxt {
             // Nothing is outstanding: the ACK can bring a window, and tell what came twice.
             self.take_late_report(now, segment);
@@ -109,14 +113,9 @@ impl Connection {
             self.arm_loss_timer(now);
             return self.on_advanced(now);
         }
-        if delivered > 0 {
-            // RFC 8985 §7.2: with something selectively acknowledged the retransmission timer takes over.
-            if !self.timers.is_set(crate::timer::Timer::Retransmit) {
-                self.arm_loss_timer(now);
-            }
-        } else if self.snd.window.bytes() == 0 && self.waits_for_window() {
-            // RFC 9293 §3.8.6.1: a peer that answers is alive, however long its window stays closed.
-            self.snd.progress_at = now;
+        // RFC 8985 §7.2: with something selectively acknowledged the retransmission timer takes over.
+        if delivered > 0 && !self.timers.is_set(crate::timer::Timer::Retransmit) {
+            self.arm_loss_timer(now);
         }
         true
     }

@@ -215,7 +215,8 @@ impl Connection {
         self.state = tcb.state;
         self.settings.mss = tcb.mss;
         self.settings.adv_mss = tcb.adv_mss;
-        self.settings.full_mss = tcb.mss;
+        // Another owner does not know more of what both ends take.
+        self.settings.full_mss = self.settings.full_mss.max(tcb.mss);
         self.options.window_scale = tcb.shifts.is_some();
         (self.options.snd_shift, self.options.rcv_shift) = tcb.shifts.unwrap_or_default();
         self.options.sack = tcb.sack;
@@ -331,6 +332,7 @@ impl Connection {
         let isn = tcb.snd_una - 1;
         let mut connection = Self::new(epoch, config, tcb.src_port, tcb.dst_port, isn.into());
         connection.passive = true;
+        connection.settings.full_mss = tcb.mss;
         connection
     }
 }

@@ -72,6 +72,24 @@ fn config() -> Config {
 }
 
 #[test]
+fn another_owner_has_the_same_settings() {
+    let config = Config {
+        initial_window: 4,
+        keep_alive: Some(KeepAlive {
+            idle: Duration::from_secs(10),
+            interval: Duration::from_secs(2),
+            probes: 3,
+        }),
+        user_timeout: Some(Duration::from_secs(20)),
+        orphan_retries: 5,
+        // It has sent its own SYN.
+        syn_ack_retries: Config::default().syn_retries,
+        ..config()
+    };
+    assert_eq!(abandoned(Instant::now(), &config).config(), config);
+}
+
+#[test]
 fn what_is_lost_is_sent_again_no_later() {
     for sack in [false, true] {
         let config = Config { sack, ..config() };

@@ -41,6 +41,27 @@ fn keep_alive_finds_a_dead_peer() {
     assert_eq!(peer.event(), Some(Event::Closed(CloseReason::TimedOut)));
 }
 
+/// `SO_KEEPALIVE` of a connection that there is.
+#[test]
+fn keep_alive_may_be_wanted_later() {
+    let keep_alive = KeepAlive {
+        idle: Duration::from_secs(10),
+        interval: Duration::from_secs(2),
+        probes: 3,
+    };
+    let mut peer = Peer::modern();
+    let heard = peer.now;
+    peer.pass(Duration::from_secs(5));
+    assert_eq!(peer.connection.poll_timeout(), None);
+    peer.connection.set_keep_alive(peer.now, Some(keep_alive));
+    while peer.sent().is_empty() {
+        assert!(peer.next_timer().is_some());
+    }
+    assert_eq!(peer.now - heard, keep_alive.idle);
+    peer.connection.set_keep_alive(peer.now, None);
+    assert_eq!(peer.next_timer(), None);
+}
+
 /// RFC 9293 §3.8.3.
 #[test]
 fn the_user_timeout_ends_a_connection_that_makes_no_progress() {
@@ -89,6 +110,31 @@ fn the_user_timeout_ends_the_wait_for_a_closed_window() {
     }
     assert_eq!(peer.now - begin, limit);
     assert_eq!(peer.event(), Some(Event::Closed(CloseReason::TimedOut)));
+}
+
+/// RFC 9293 §3.8.6.1: a peer that answers has made all the progress that it can.
+#[test]
+fn a_user_timeout_that_is_set_later_counts_from_the_peers_last_answer() {
+    let mut peer = Peer::modern();
+    peer.window = 0;
+    let ack = peer.ack;
+    peer.acknowledge(ack);
+    peer.queue(100);
+    peer.sent();
+    for _ in 0..10 {
+        assert!(peer.next_timer().is_some());
+        peer.sent();
+        peer.acknowledge(ack);
+    }
+    let limit = Duration::from_secs(60);
+    let begin = peer.now;
+    assert!(begin - peer.start > limit);
+    peer.connection.set_user_timeout(peer.now, Some(limit));
+    while peer.connection.state() != State::Closed {
+        assert!(peer.next_timer().is_some());
+        peer.sent();
+    }
+    assert_eq!(peer.now - begin, limit);
 }
 
 /// A window below half the largest is filled when the override timer says so (RFC 9293 §3.8.6.2.1), which then is not the end.

@@ -330,6 +330,30 @@ fn a_smaller_path_mtu_is_obeyed() {
     assert_eq!(u32::from(pair.sides[0].connection.mss()), limit - 12);
 }
 
+/// RFC 1191 §6.3, RFC 8201 §4: the path may take larger packets again.
+#[test]
+fn a_path_that_was_small_is_tried_again_after_some_minutes() {
+    let mut peer = Peer::modern();
+    let full = peer.connection.mss();
+    let answered_after = |peer: &mut Peer, wait: Duration| {
+        peer.pass(wait);
+        peer.queue(100);
+        let sent = peer.sent().pop().expect("data").header;
+        peer.pass(ms(10));
+        peer.acknowledge(sent.seq + 100);
+        peer.connection.mss()
+    };
+    peer.connection.handle_path_mss(peer.now, 1000);
+    assert_eq!(peer.connection.mss(), 1000 - 12);
+    let minutes = |count: u64| Duration::from_secs(60 * count);
+    assert_eq!(answered_after(&mut peer, minutes(9)), 1000 - 12);
+    // Another owner has had it meanwhile.
+    let tcb = peer.connection.tcb(peer.now).expect("it is open");
+    peer.connection.put_back(peer.now, &tcb);
+    assert_eq!(peer.connection.mss(), 1000 - 12);
+    assert_eq!(answered_after(&mut peer, minutes(10)), full);
+}
+
 /// The receiver tells of duplicates (RFC 2883 §4), and of what came last first (RFC 2018 §4).
 #[test]
 fn the_receiver_reports_ranges_and_duplicates() {
