@@ -181,7 +181,6 @@ fn run(wake: &Internal) {
 fn flush(unsent: &Arc<Unsent>) {
     // Taken off first: what is accepted meanwhile puts it back.
     lock().sockets.retain(|other| !Arc::ptr_eq(other, unsent));
-    // The socket's next user gets the error.
     if unsent.session.flush(unsent.fd.as_fd()) == Ok(false) {
         lock().sockets.push(Arc::clone(unsent));
     }

@@ -2,6 +2,7 @@
 
 mod epoch;
 mod offload;
+mod pending_error;
 mod readable;
 mod ready;
 mod receive;
@@ -308,7 +309,7 @@ impl Session {
     /// `setsockopt` at level [`SOL_TLS`](crate::SOL_TLS).
     ///
     /// # Errors
-    /// `EINVAL` for a malformed structure or for keys of another cipher or version than before; `EBUSY` for a second set of keys before TLS 1.3, and for
+    /// `EINVAL` for a malformed structure or for keys of another cipher or version than before, or than the other direction's; `EBUSY` for a second set of keys before TLS 1.3, and for
     /// another limit of records while one is held open; `ENOENT` for a cipher that there is not;
     /// `ENOPROTOOPT` for an option that there is not; what sending gives when a record that was held open can't be sent.
     pub fn set_option(
@@ -341,8 +342,8 @@ impl Session {
     /// `EBUSY` for keys that were not set; `EINVAL` when there is no room, or for an option of receiving in TLS 1.3 where that is not done; `ENOPROTOOPT`.
     pub fn option(&self, option: i32, value: &mut [u8]) -> Result<usize, Errno> {
         let keys = match option {
-            abi::TLS_TX => self.sending().keys.info(),
-            abi::TLS_RX => self.receiving().keys.info(),
+            abi::TLS_TX => self.sending().keys.told(),
+            abi::TLS_RX => self.receiving().keys.told(),
             abi::TLS_TX_ZEROCOPY_RO => return tell_flag(&self.zerocopy, value),
             abi::TLS_TX_MAX_PAYLOAD_LEN => {
                 let most = (self.sending().max_content() as u16).to_ne_bytes();
@@ -407,6 +408,7 @@ impl Session {
 
     fn set_transmit(self: &Arc<Self>, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
         let info = abi::parse(value)?;
+        let other = self.receiving().keys.info();
         let mut sending = self.sending();
         let first = !sending.keys.are_set;
         if !first {
@@ -416,7 +418,7 @@ impl Session {
                 self.settle(fd, &mut sending, 0)?;
             }
         }
-        let taken = fits(&sending.keys, &info);
+        let taken = fits(&sending.keys, other, &info);
         if taken.is_ok() {
             self.take_sending_keys(&mut sending, &info);
         }
@@ -443,15 +445,18 @@ impl Session {
 
     fn set_receive(self: &Arc<Self>, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
         let info = abi::parse(value)?;
+        let other = self.sending().keys.info();
         let mut receiving = self.receiving();
         let first = !receiving.keys.are_set;
-        let taken = fits(&receiving.keys, &info);
+        let taken = fits(&receiving.keys, other, &info);
         let (ok, failed) = (Counter::TlsRxRekeyOk, Counter::TlsRxRekeyError);
         count_keys(&taken, first, ok, failed);
         taken?;
         receiving.set_keys(&info);
+        // Whatever the NIC says: what is in the socket from here on is no content of the caller's.
+        self.shared.receives.store(true, Relaxed);
         self.is_called_by(fd);
-        self.offload_receiving(fd, &mut receiving, first)?;
+        let offloaded = self.offload_receiving(fd, &mut receiving, first);
         let mut tells_late = std::mem::take(&mut receiving.wants_keys);
         if first && let Ok(bytes @ 2..) = crate::socket::low_water(fd) {
             // What the program has said of bytes is meant of content from here on.
@@ -461,9 +466,7 @@ impl Session {
         if tells_late {
             crate::socket::set_low_water(fd, 1);
         }
-        drop(receiving);
-        self.shared.receives.store(true, Relaxed);
-        Ok(())
+        offloaded
     }
 
     fn sending(&self) -> LockedSending<'_> {
@@ -498,14 +501,20 @@ fn lock<'a, S: Direction, C>(guarded: &'a Guarded<S>, own: &'a Own<C>) -> Locked
     Locked { guard, own }
 }
 
-/// Whether keys can be taken in the place of those that a direction has.
-fn fits(keys: &Keys, info: &CryptoInfo) -> Result<(), Errno> {
-    match keys.info() {
-        Some(old) if old.version != Version::Tls13 => Err(Errno::BUSY),
-        Some(old) if (old.version, old.algorithm) != (info.version, info.algorithm) => {
-            Err(Errno::INVAL)
-        }
-        _ => Ok(()),
+/// Whether a direction can take keys in the place of those that it has, beside those of the `other` direction: both have one version and one cipher.
+fn fits(keys: &Keys, other: Option<CryptoInfo>, info: &CryptoInfo) -> Result<(), Errno> {
+    let own = keys.info();
+    if own
+        .as_ref()
+        .is_some_and(|own| own.version != Version::Tls13)
+    {
+        return Err(Errno::BUSY);
+    }
+    let is_another =
+        |set: CryptoInfo| (set.version, set.algorithm) != (info.version, info.algorithm);
+    match own.into_iter().chain(other).any(is_another) {
+        true => Err(Errno::INVAL),
+        false => Ok(()),
     }
 }
 

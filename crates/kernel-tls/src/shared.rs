@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 
 use attachment::results::RxContextTag;
 use l5p::tls::{Algorithm, CryptoInfo, Version};
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     /// Directions that have keys. Here, for they may be given them after a fork.
     pub(crate) sends: AtomicBool,
     pub(crate) receives: AtomicBool,
+    /// The `errno` that the socket has told and no caller: see `pending_error`.
+    pub(crate) pending_error: AtomicI32,
     pub(crate) sending: Guarded<Sending>,
     pub(crate) receiving: Guarded<Receiving>,
 }
@@ -73,6 +75,16 @@ impl Keys {
         let mut info = CryptoInfo::from_bytes(&self.info).ok()?;
         info.sequence = self.sequence;
         self.are_set.then_some(info)
+    }
+
+    /// The same as a program is told them: with the explicit nonce of the next record, which Linux counts along.
+    pub(crate) fn told(&self) -> Option<CryptoInfo> {
+        let mut info = self.info()?;
+        if self.has_nonces {
+            let nonce = self.first_nonce.wrapping_add(self.sequence);
+            info.iv[4..].copy_from_slice(&nonce.to_be_bytes());
+        }
+        Some(info)
     }
 
     /// Uses up the number of the next record.

@@ -47,11 +47,12 @@ interpose! {
         let Some(session) = sender else {
             return next(fd, how);
         };
-        session.shut_sending(table::borrow(&fd));
-        match how {
-            libc::SHUT_RDWR => next(fd, libc::SHUT_RD),
-            _ => 0,
+        let shut = session.shut_sending(table::borrow(&fd));
+        if how == libc::SHUT_RDWR && shut.is_ok() {
+            // A connection that is over by now has nothing to shut.
+            next(fd, libc::SHUT_RD);
         }
+        answer::status(shut)
     }
 
     fn dup(fd: c_int) -> c_int {

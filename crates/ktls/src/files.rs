@@ -87,7 +87,10 @@ fn into(from: c_int, to: c_int, len: usize, flags: c_uint) -> Result<usize, Errn
             Ok(bytes) => sent += bytes,
             Err(Errno::AGAIN) => session.wait_until_sent(fd),
             Err(error) if sent == 0 => return Err(error),
-            Err(_) => break,
+            Err(error) => {
+                session.keep_error(error);
+                break;
+            }
         }
     }
     Ok(sent)

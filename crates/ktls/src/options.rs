@@ -91,7 +91,32 @@ interpose! {
             unsafe { *len = told as socklen_t };
             return 0;
         }
-        next(fd, level, option, value, len)
+        let answer = next(fd, level, option, value, len);
+        if (level, option, answer) == (libc::SOL_SOCKET, libc::SO_ERROR, 0)
+            && let Some(session) = table::get(fd)
+        {
+            // SAFETY: the kernel has written an error there, of as many bytes as it says.
+            unsafe { tell_error(&session, value.cast(), *len) };
+        }
+        answer
+    }
+}
+
+/// `SO_ERROR`: the error that the socket has told the library, if it has no other one.
+///
+/// # Safety
+/// There are `len` bytes.
+unsafe fn tell_error(session: &Session, error: *mut c_int, len: socklen_t) {
+    if len as usize != size_of::<c_int>() {
+        return;
+    }
+    // SAFETY: the caller's word.
+    let told = unsafe { error.read_unaligned() };
+    if told == 0
+        && let Some(pending) = session.take_error()
+    {
+        // SAFETY: as above.
+        unsafe { error.write_unaligned(pending.raw_os_error()) };
     }
 }
 

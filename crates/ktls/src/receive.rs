@@ -150,7 +150,10 @@ interpose! {
                 Ok(0) if done > 0 && message.msg_hdr.msg_controllen == 0 => return done as c_int,
                 Ok(received) => message.msg_len = received as c_uint,
                 Err(error) if done == 0 => return answer::fail(error),
-                Err(_) => return done as c_int,
+                Err(error) => {
+                    session.keep_error(error);
+                    return done as c_int;
+                }
             }
         }
         count as c_int

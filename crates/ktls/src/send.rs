@@ -88,7 +88,10 @@ interpose! {
             match unsafe { send_message(&session, fd, &message.msg_hdr, flags) } {
                 Ok(sent) => message.msg_len = sent as c_uint,
                 Err(error) if done == 0 => return answer::fail(error),
-                Err(_) => return done as c_int,
+                Err(error) => {
+                    session.keep_error(error);
+                    return done as c_int;
+                }
             }
         }
         count as c_int

@@ -23,12 +23,16 @@ impl Session {
         let is_told = receiving.has_unread
             || receiving.wants_keys
             || receiving.stopped.is_to_be_told()
-            || receiving.keys.check().is_err();
-        // An error is to be told.
+            || receiving.keys.check().is_err()
+            || self.has_pending_error();
         is_told
             || self
                 .finds_record(fd, &mut receiving)
-                .unwrap_or_else(|error| error != Errno::AGAIN)
+                .unwrap_or_else(|error| {
+                    // It is to be told by the call that receives.
+                    self.keep_error(error);
+                    error != Errno::AGAIN
+                })
     }
 
     /// Looks for a whole record, or the end.

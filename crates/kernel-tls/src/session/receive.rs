@@ -113,7 +113,10 @@ impl Session {
             match step {
                 Ok(Step::Again) => {}
                 Ok(Step::Enough) => break,
-                Err(_) if target.len > 0 => break,
+                Err(error) if target.len > 0 => {
+                    self.keep_error(error);
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -149,7 +152,7 @@ impl Session {
             return Ok(step);
         }
         with_room(|seen| {
-            let len = socket::look(fd, seen)?;
+            let len = self.look(fd, seen)?;
             if len == 0 {
                 return Ok(Step::Enough);
             }
@@ -170,7 +173,7 @@ impl Session {
         receiving.stopped.tell()?;
         with_room(|seen| {
             loop {
-                match socket::look(fd, seen)? {
+                match self.look(fd, seen)? {
                     0 => return Ok(Step::Enough),
                     len => receiving.drop_received(fd, len)?,
                 }

@@ -29,6 +29,8 @@ use content::{Content, Job};
 
 /// What `send(2)` may be asked for.
 const KNOWN_FLAGS: i32 = libc::MSG_MORE | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
+/// Content of a record that goes on, and its end.
+const MORE_AND_END: i32 = libc::MSG_MORE | libc::MSG_EOR;
 /// How long a caller waits for a peer that takes nothing.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const STEP: Timespec = Timespec {
@@ -41,7 +43,8 @@ impl Session {
     /// last record is held open for what comes next, as long as that is of the same type and comes within 200 ms.
     ///
     /// # Errors
-    /// `EAGAIN` when the socket takes nothing without waiting; `EOPNOTSUPP` for a flag that kernel TLS has not; what the socket gives.
+    /// `EAGAIN` when the socket takes nothing without waiting; `EOPNOTSUPP` for a flag that kernel TLS has not; `EINVAL` for `MSG_EOR` with `MSG_MORE`; what
+    /// the socket gives.
     pub fn send(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
@@ -51,6 +54,9 @@ impl Session {
     ) -> Result<usize, Errno> {
         if flags & !KNOWN_FLAGS != 0 {
             return Err(Errno::OPNOTSUPP);
+        }
+        if flags & MORE_AND_END == MORE_AND_END {
+            return Err(Errno::INVAL);
         }
         let more = flags & libc::MSG_MORE != 0;
         held::before_send(self, !more);
@@ -85,6 +91,9 @@ impl Session {
         loop {
             let mut sending = self.sending();
             let advanced = self.advance(fd, &mut sending, &mut job);
+            if let (Err(error), 1..) = (advanced, job.accepted) {
+                self.keep_error(error);
+            }
             let waits_for_room = !sending.is_pushed();
             let opened = self.has_opened(fd, &sending);
             drop(sending);
@@ -99,7 +108,7 @@ impl Session {
                 other => other,
             };
             return match advanced {
-                Err(error) if job.accepted == 0 => Err(error),
+                Err(error) if job.accepted == 0 => Err(self.or_pending(error)),
                 // The records are made: what they hold is accepted, and leaves when there is room. An error is told to the next call.
                 _ => {
                     if waits_for_room {
@@ -112,27 +121,44 @@ impl Session {
     }
 
     /// Sends what was accepted as far as there is room, after [`finish`](Self::finish) the record held open too; answers whether all of it
-    /// is out.
+    /// is out. Behind it the sending direction is shut down, if that was asked for: also if it has failed, and nothing more of it can be sent.
     ///
     /// # Errors
-    /// What the socket gives.
+    /// What ended the direction; what shutting it down gives.
     pub(crate) fn flush(&self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
         let mut sending = self.sending();
+        let sent = self.send_unasked(fd, &mut sending, self.closes.load(Relaxed));
+        if sent == Err(Errno::AGAIN) {
+            return Ok(false);
+        }
+        if self.shuts.load(Relaxed) {
+            rustix::net::shutdown(fd, rustix::net::Shutdown::Write)?;
+            return Ok(true);
+        }
+        sent.map(|()| true)
+    }
+
+    /// Sends what was made, and what is held open if `all` is to leave, where no caller asks for it who would be told an error: the next one is.
+    fn send_unasked(
+        &self,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+        all: bool,
+    ) -> Result<(), Errno> {
         sending.keys.check()?;
-        let sealed = match self.closes.load(Relaxed) {
-            true => self.seal_rest(fd, &mut sending, libc::MSG_NOSIGNAL),
+        if socket::is_over(fd) {
+            // The socket tells its error to its next user.
+            return Err(Errno::PIPE);
+        }
+        let sealed = match all {
+            true => self.seal_rest(fd, sending, libc::MSG_NOSIGNAL),
             false => Ok(()),
         };
-        match sealed.and_then(|()| self.push(fd, &mut sending, libc::MSG_NOSIGNAL)) {
-            Ok(()) => {
-                if self.shuts.load(Relaxed) {
-                    rustix::net::shutdown(fd, rustix::net::Shutdown::Write)?;
-                }
-                Ok(true)
-            }
-            Err(Errno::AGAIN) => Ok(false),
-            Err(error) => Err(error),
+        let sent = sealed.and_then(|()| self.push(fd, sending, libc::MSG_NOSIGNAL));
+        if let Err(error) = sent {
+            self.keep_error(error);
         }
+        sent
     }
 
     /// What is held open is made a record, and sent as far as there is room, the rest by and by. For `close` and `shutdown`.
@@ -147,12 +173,16 @@ impl Session {
     }
 
     /// Shuts the sending direction down behind what was accepted: at once, or as soon as that is out. For `shutdown`.
-    pub fn shut_sending(self: &Arc<Self>, fd: BorrowedFd<'_>) {
+    ///
+    /// # Errors
+    /// What shutting it down at once gives.
+    pub fn shut_sending(self: &Arc<Self>, fd: BorrowedFd<'_>) -> Result<(), Errno> {
         self.shuts.store(true, Relaxed);
         self.closes.store(true, Relaxed);
-        if self.flush(fd) == Ok(false) {
+        if !self.flush(fd)? {
             flusher::watch(self, fd);
         }
+        Ok(())
     }
 
     /// Waits until what was accepted is in the socket, at most five seconds.

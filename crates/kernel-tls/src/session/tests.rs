@@ -1,6 +1,7 @@
 //! Two sessions over a TCP connection of the loopback interface.
 
 mod api;
+mod errors;
 mod held;
 #[path = "../../tests/keys/mod.rs"]
 mod keys;

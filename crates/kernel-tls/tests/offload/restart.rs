@@ -283,6 +283,24 @@ fn new_receive_keys_that_the_nic_died_with_and_then_refuses_are_used_without_it(
     assert_eq!(read.map(|read| &room[..read.len]), Ok(&data[..]));
 }
 
+/// What it has decrypted of the stream nothing tells: that must not come to the program as if it were the peer's bytes.
+#[test]
+fn a_direction_that_fails_for_its_first_keys_receives_no_more() {
+    let _alone = nic::alone();
+    let (reader, _peer) = connect_unread();
+    let case = (0x0304, 51);
+    reader.set_keys(&keys(case, 1, 0));
+    nic::die_of(&reader.socket);
+    let socket = reader.socket.as_fd();
+    let set = reader.session.set_option(socket, TLS_RX, &keys(case, 2, 0));
+    assert_eq!(set, Err(Errno::IO));
+    assert!(reader.session.receives());
+    let read = reader
+        .session
+        .receive(socket, &mut [&mut [0; 100]], false, 0);
+    assert_eq!(read.err(), Some(Errno::IO));
+}
+
 /// It has no keys to be told, and what has come is still to be read.
 #[test]
 fn a_connection_that_both_sides_have_ended_is_not_reset_for_a_restart() {

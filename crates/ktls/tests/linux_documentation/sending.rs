@@ -148,6 +148,8 @@ fn unknown_flags() {
     for flag in [libc::MSG_OOB, libc::MSG_ZEROCOPY, libc::MSG_DONTROUTE] {
         assert_eq!(errno(send(pair.a(), b"x", flag)), libc::EOPNOTSUPP);
     }
+    let both = libc::MSG_MORE | libc::MSG_EOR;
+    assert_eq!(errno(send(pair.a(), b"x", both)), libc::EINVAL);
 }
 
 fn left_by_a_failure() {

@@ -99,6 +99,15 @@ fn numbers_end() {
         // A peer that goes on all the same is not heard.
         pair.put(&[23, 3, 3, 0, 100]);
         assert_eq!(errno(recv(pair.b(), 100, 0)), libc::EBADMSG);
+        // It can be told that there is no more.
+        let pair = Pair::plain();
+        pair.sends(&crate::keys::keys(version, cipher, 1, u64::MAX));
+        assert_eq!(errno(send(pair.a(), b"more", 0)), libc::EBADMSG);
+        // SAFETY: numbers only.
+        assert_eq!(unsafe { libc::shutdown(pair.a(), libc::SHUT_WR) }, 0);
+        let patience = std::time::Duration::from_secs(5);
+        pair.b.set_read_timeout(Some(patience)).unwrap();
+        assert_eq!(pair.wire(), b"");
     }
 }
 

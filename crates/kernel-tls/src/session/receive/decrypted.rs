@@ -36,16 +36,12 @@ impl Session {
         };
         if receiving.partial < HEADER_LEN {
             let kept = receiving.partial;
-            let bytes = socket::receive(
-                fd,
-                &mut [IoSliceMut::new(&mut receiving.record[kept..HEADER_LEN])],
-            )?;
+            let mut rest = [IoSliceMut::new(&mut receiving.record[kept..HEADER_LEN])];
+            let bytes = socket::receive(fd, &mut rest)?;
             receiving.partial += bytes;
             receiving.pass(bytes);
-            return Ok(Some(match bytes {
-                0 => Step::Enough,
-                _ => Step::Again,
-            }));
+            receiving.device.flows = bytes > 0;
+            return Ok((bytes > 0).then_some(Step::Again));
         }
         let done = receiving.partial == HEADER_LEN
             && self.receive_content(fd, receiving, target, results)?;

@@ -62,6 +62,8 @@ pub(super) fn deliver(
     if begins_update {
         counters().add(Counter::TlsRxRekeyReceived, 1);
         receiving.wants_keys = true;
+    }
+    if ended && receiving.wants_keys {
         // What comes is of no use to the caller before there are keys.
         socket::set_low_water(fd, NEVER);
     }

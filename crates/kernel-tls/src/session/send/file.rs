@@ -49,7 +49,9 @@ impl Session {
             None => rustix::fs::seek(file, SeekFrom::Current(0)).map_or(Place::Next, Place::At),
         };
         held::before_file(self);
-        let sent = self.send_from(fd, Source { file, place }, count)?;
+        let sent = self
+            .send_from(fd, Source { file, place }, count)
+            .map_err(|error| self.or_pending(error))?;
         if sent > 0 {
             held::forget(self);
         }
@@ -127,7 +129,8 @@ impl Session {
                 };
             }
             // The record is made, and leaves when there is room. An error is told to the next call.
-            Err(_) => {
+            Err(error) => {
+                self.keep_error(error);
                 drop(sending);
                 self.send_later(fd);
             }
@@ -148,7 +151,10 @@ impl Session {
             // No more than is accepted for certain once there is room: what was read of a pipe can't be put back.
             let room = match self.wait_for_room(fd) {
                 Err(error) if accepted == 0 => return Err(error),
-                Err(_) => break,
+                Err(error) => {
+                    self.keep_error(error);
+                    break;
+                }
                 Ok((open, most)) => BATCH * most - open,
             };
             buffer.resize(room.min(count - accepted), 0);
@@ -171,7 +177,10 @@ impl Session {
                     }
                 }
                 Err(error) if accepted == 0 => return Err(error),
-                Err(_) => break,
+                Err(error) => {
+                    self.keep_error(error);
+                    break;
+                }
             }
         }
         // The file may have been shorter than `count`.
@@ -243,7 +252,11 @@ impl Session {
                     Err(_) => break,
                 },
                 Err(error) if accepted == 0 => return Err(error),
-                Err(_) => break,
+                Err(Unsent::Socket(error)) => {
+                    self.keep_error(error);
+                    break;
+                }
+                Err(Unsent::Memory) => break,
             }
         }
         Ok(accepted)

@@ -46,9 +46,7 @@ impl Session {
         let mut sending = self.sending();
         if sending.is_held {
             // An error is told to the next call.
-            let _ = self
-                .seal_rest(fd.as_fd(), &mut sending, libc::MSG_NOSIGNAL)
-                .and_then(|()| self.push(fd.as_fd(), &mut sending, libc::MSG_NOSIGNAL));
+            let _ = self.send_unasked(fd.as_fd(), &mut sending, true);
         }
         drop(sending);
         self.send_later(fd.as_fd());

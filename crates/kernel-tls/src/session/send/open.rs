@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use attachment::OffloadState;
+use rustix::io::Errno;
 
 use crate::open_records::OpenRecord;
 use crate::process;
@@ -29,13 +30,11 @@ impl Session {
         let is_due = sending.open_record() == Some(seen) && self.may_send(&sending);
         // Who has closed the socket has sent it.
         let fd = is_due.then(|| self.own_descriptor()).flatten();
-        if let Some(fd) = &fd {
-            // An error is told to the next call.
-            let _ = self
-                .seal_rest(fd.as_fd(), &mut sending, libc::MSG_NOSIGNAL)
-                .and_then(|()| self.push(fd.as_fd(), &mut sending, libc::MSG_NOSIGNAL));
-        }
-        let has_ended = sending.keys.check().is_err();
+        let sent = match &fd {
+            Some(fd) => self.send_unasked(fd.as_fd(), &mut sending, true),
+            None => sending.keys.check(),
+        };
+        let has_ended = sent.is_err_and(|error| error != Errno::AGAIN);
         let open = sending.open_record().filter(|_| !has_ended);
         if open.is_none() {
             self.open_watched_by.store(0, Relaxed);

@@ -214,6 +214,17 @@ fn after_a_key_update_the_socket_is_not_readable_before_there_are_new_keys() {
 }
 
 #[test]
+fn a_key_update_that_is_read_in_parts_is_readable_to_its_end() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    assert_eq!(a.send(&[24, 0, 0, 1, 0], 22, 0), Ok(5));
+    b.receive(1, true, 0).expect("its first byte");
+    assert!(is_readable(&b, SOON));
+    let (rest, received) = b.receive(4, true, 0).expect("its rest");
+    assert_eq!((&rest[..], received.ends_record), (&[0, 0, 1, 0][..], true));
+    assert!(!is_readable(&b, NOT));
+}
+
+#[test]
 fn a_call_that_waits_does_not_hold_up_one_that_does_not() {
     let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
     std::thread::scope(|scope| {
