@@ -141,10 +141,16 @@ impl Parsed {
     #[inline]
     #[must_use]
     pub fn verify_checksums(&self, frame: &[u8]) -> bool {
-        let ip_header = &frame[self.l3_offset..self.l4_offset];
-        let ip_valid = self.ip_version == IpVersion::V6 || ipv4::verify_checksum(ip_header);
         let (src, dst) = (self.flow.src.0, self.flow.dst.0);
-        ip_valid && tcp::verify_checksum(src, dst, self.segment(frame))
+        self.verify_ip_checksum(frame) && tcp::verify_checksum(src, dst, self.segment(frame))
+    }
+
+    /// Whether the IPv4 header's checksum is right in the frame that this was parsed from; IPv6 has none.
+    #[inline]
+    #[must_use]
+    pub fn verify_ip_checksum(&self, frame: &[u8]) -> bool {
+        self.ip_version == IpVersion::V6
+            || ipv4::verify_checksum(&frame[self.l3_offset..self.l4_offset])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use probes::DropReason;
 
-use super::Host;
+use super::{Host, put_headers};
 use crate::buffers;
 use crate::context::Flow;
 use crate::context::receive::notes;
@@ -43,7 +43,7 @@ impl Host<'_> {
         let Some(open) = state.sessions.get_mut(session) else {
             return false;
         };
-        if open.buffer.len >= self.large_bytes {
+        if open.buffer.len >= self.large_bytes || needed > self.large_bytes {
             return false;
         }
         let rings = &mut self.queue.rings;
@@ -54,6 +54,8 @@ impl Host<'_> {
             return false;
         };
         if buffers::copy(self.regions, open.buffer, 0, large, 0, open.used()).is_none() {
+            // What is lost is the small one.
+            state.buffers.give_back(large, self.large_bytes);
             return false;
         }
         let small = std::mem::replace(&mut open.buffer, large);
@@ -86,12 +88,14 @@ impl Host<'_> {
         let Some(own) = self.take_buffer(segment.len()) else {
             return;
         };
-        let headers = segment.headers();
-        let (header_len, payload_len) = (headers.len() as u32, segment.parsed.payload_len);
+        let header_len = segment.headers().len() as u32;
+        let payload_len = segment.parsed.payload_len;
         let regions = &*self.regions;
-        let moved = buffers::write(regions, own, 0, header_len, |to| to.copy_from(headers))
+        let moved = buffers::write(regions, own, 0, header_len, |to| put_headers(segment, to))
             .and_then(|()| buffers::copy(regions, buffer, end, own, header_len, payload_len));
         if moved.is_none() {
+            let state = &mut self.queue.receive;
+            state.buffers.give_back(own, self.large_bytes);
             return self.count_drop(DropReason::RxBadBuffer);
         }
         let context = flow.as_ref().map(|flow| flow.id);

@@ -66,14 +66,14 @@ pub(crate) fn handle_frame(
     }
     if let Some((parsed, hash)) = recent.parse(frame) {
         let segment = Segment::new(frame, parsed, meta, hash);
-        return handle_tcp(offloads, function, now, segment);
+        return handle_arrived(offloads, function, now, segment);
     }
     match &classify(frame) {
         Class::Tcp(parsed) => {
             let hash = offloads.hasher.hash(&parsed.flow);
             recent.learn(frame, parsed, hash);
             let segment = Segment::new(frame, parsed, meta, hash);
-            handle_tcp(offloads, function, now, segment);
+            handle_arrived(offloads, function, now, segment);
         }
         Class::Malformed(error) => drop_malformed(function, *error),
         class => {
@@ -167,22 +167,41 @@ pub(crate) fn flush(function: &mut Function) -> bool {
     all
 }
 
+/// Takes a segment whose checksums are still to be looked at.
+#[inline]
+fn handle_arrived(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    now: Instant,
+    segment: Segment<'_>,
+) {
+    let Segment {
+        frame,
+        parsed,
+        meta,
+        hash,
+        ..
+    } = segment;
+    offloads.accel.expect(hash);
+    // A frame from a local sender may have TCP's checksum still to be made: it was never on a wire. The port speaks of that one only.
+    let is_valid = match meta.checksum_valid || meta.needs_checksum.is_some() {
+        true => parsed.verify_ip_checksum(frame),
+        false => parsed.verify_checksums(frame),
+    };
+    if !is_valid {
+        return function.drop_packet(DropReason::RxCsumBad);
+    }
+    function.counters.rx_csum_ok += 1;
+    handle_tcp(offloads, function, now, segment);
+}
+
 fn handle_tcp(
     offloads: &mut Offloads,
     function: &mut Function,
     now: Instant,
     mut segment: Segment<'_>,
 ) {
-    let Segment {
-        parsed, meta, hash, ..
-    } = segment;
-    offloads.accel.expect(hash);
-    // A frame from a local sender may have its checksum still to be made: it was never on a wire.
-    let known_valid = meta.checksum_valid || meta.needs_checksum.is_some();
-    if !known_valid && !parsed.verify_checksums(segment.frame) {
-        return function.drop_packet(DropReason::RxCsumBad);
-    }
-    function.counters.rx_csum_ok += 1;
+    let Segment { parsed, hash, .. } = segment;
     let mut established = None;
     if !offloads.accel.is_idle() {
         match offloads.owner(hash, function.id, &parsed.flow) {

@@ -12,7 +12,7 @@ use testkit::fixtures::{HOST, PEER};
 use testkit::{allocations, frames};
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};
 use wire::tcp::Header;
-use wire::{FlowKey, SeqNum};
+use wire::{FlowKey, SeqNum, ethernet, ipv4};
 
 const RULE: ListenRuleId = ListenRuleId(0);
 
@@ -49,6 +49,7 @@ impl Server {
     fn receive(&mut self, flow: &FlowKey, header: &Header, payload: u32) -> Option<Header> {
         let mut frame = [0; MAX_TCP_HEADERS_LEN + 64];
         let headers = packet::emit_tcp_headers(&mut frame, PEER, HOST, flow, header, payload, 64);
+        ipv4::fill_checksum(&mut frame[ethernet::HEADER_LEN..][..ipv4::HEADER_LEN]);
         let len = headers + payload as usize;
         self.rig.receive(&frame[..len]);
         let (len, _) = self.rig.nic.poll_transmit(self.rig.now, &mut self.out)?;

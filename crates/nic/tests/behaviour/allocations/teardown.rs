@@ -12,7 +12,7 @@ use testkit::fixtures::{HOST, PEER};
 use testkit::{allocated_bytes, allocations, frames};
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
 use wire::tcp::{Flags, Header, Options, Timestamps};
-use wire::{FlowKey, SeqNum};
+use wire::{FlowKey, SeqNum, ethernet, ipv4};
 
 /// Bytes of a response.
 const RESPONSE: u32 = 64;
@@ -74,6 +74,7 @@ impl Server {
         };
         let mut frame = [0; MAX_TCP_HEADERS_LEN];
         let len = emit_tcp_headers(&mut frame, PEER, HOST, &flow, &header, 0, 64);
+        ipv4::fill_checksum(&mut frame[ethernet::HEADER_LEN..][..ipv4::HEADER_LEN]);
         self.rig.receive(&frame[..len]);
         self.work();
     }

@@ -8,6 +8,7 @@ use nic::ring::FunctionConfig;
 use nic::{Features, FrameMeta};
 use testkit::bare::Rig;
 use testkit::fixtures;
+use testkit::records::Records;
 
 use super::*;
 
@@ -102,6 +103,61 @@ fn what_may_not_be_merged_is_not() {
     }
 }
 
+/// The checksums are right again.
+fn sum(frame: &mut [u8]) {
+    let parsed = wire::packet::parse(frame).expect("a segment");
+    if parsed.flow.src.0.is_ipv4() {
+        wire::ipv4::fill_checksum(&mut frame[parsed.l3_offset..parsed.l4_offset]);
+    }
+    let (src, dst) = (parsed.flow.src.0, parsed.flow.dst.0);
+    wire::tcp::fill_checksum(src, dst, &mut frame[parsed.l4_offset..]);
+}
+
+/// Of fields that the merged header has of the first one alone: AE (RFC 9768), don't fragment, the flow label, options of IPv4, a VLAN.
+#[test]
+fn segments_with_other_fields_are_not_merged() {
+    let with_options = |frame: &mut Vec<u8>, options: [u8; 4]| {
+        frame.splice(34..34, options);
+        frame[14] += 1;
+        frame[17] += 4;
+    };
+    let tag = |frame: &mut Vec<u8>, vlan| {
+        frame.splice(12..12, [0x81, 0, 0, vlan]);
+    };
+    type Change<'a> = &'a dyn Fn(&mut Vec<u8>, u8);
+    let changes: [(bool, Change<'_>); 5] = [
+        (false, &|frame, n| frame[46] |= n),
+        (false, &|frame, n| frame[20] ^= n << 6),
+        (true, &|frame, n| frame[17] |= n),
+        (false, &|frame, n| with_options(frame, [1, 1, 1, 1 - n])),
+        (false, &|frame, n| tag(frame, n)),
+    ];
+    for (v6, change) in changes {
+        let flow = match v6 {
+            true => fixtures::flow_v6(1).reversed(),
+            false => flow(1),
+        };
+        for (n, packets) in [(0, 1), (1, 2)] {
+            let mut rig = filled();
+            for (at, n) in [(0, 0), (100, n)] {
+                let tcp = segment(&flow, FIRST + at);
+                let mut frame = from_peer(&flow, &tcp, &payload(at as usize, 100));
+                change(&mut frame, n);
+                sum(&mut frame);
+                rig.receive_unchecked(&frame);
+            }
+            let delivered = rig.packets();
+            assert_eq!(
+                delivered.len(),
+                packets,
+                "{:02x?}",
+                &delivered[0].bytes[..60]
+            );
+            assert_eq!(payloads(&delivered), payload(0, 200));
+        }
+    }
+}
+
 #[test]
 fn a_pure_acknowledgment_keeps_its_place() {
     let mut rig = filled();
@@ -165,6 +221,39 @@ fn a_checksum_that_is_still_to_be_made_is_made_for_the_host() {
         let delivered = rig.packets();
         assert_eq!(delivered[0].bytes, whole[..34 + segment_len], "{len} bytes");
     }
+}
+
+/// The same when a segment was to go to the end of others, and its result is another one than theirs.
+#[test]
+fn a_checksum_that_is_still_to_be_made_is_made_for_a_packet_that_moves() {
+    let mut rig = filled();
+    let flow = flow(1);
+    let mut records = Records::of(&aes(), [vec![1; 300], vec![2; 300]]);
+    let (end, middle) = (records.wire.len(), records.starts[1]);
+    records.wire[end - 1] ^= 1;
+    offload(&mut rig, 0, &flow, FIRST, &aes());
+    let mut whole = Vec::new();
+    for (from, to) in [(0, middle), (middle, end)] {
+        let tcp = segment(&flow, FIRST + from as u32);
+        whole = from_peer(&flow, &tcp, &records.wire[from..to]);
+        let mut frame = whole.clone();
+        let segment_len = (frame.len() - 34) as u32;
+        let sum = wire::tcp::pseudo_header_sum(flow.src.0, flow.dst.0, segment_len);
+        wire::tcp::set_checksum(&mut frame[34..], sum.fold());
+        let meta = FrameMeta {
+            needs_checksum: Some((34, 16)),
+            ..FrameMeta::default()
+        };
+        rig.nic.handle_frame(rig.now, &frame, meta);
+    }
+    let delivered = rig.packets();
+    let processed: Vec<bool> = delivered
+        .iter()
+        .map(|it| it.packet.processed.by(0))
+        .collect();
+    assert_eq!(processed, [true, false]);
+    let header_len = usize::from(delivered[1].packet.header_len);
+    assert_eq!(delivered[1].bytes[..header_len], whole[..header_len]);
 }
 
 #[test]

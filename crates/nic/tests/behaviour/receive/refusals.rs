@@ -1,10 +1,10 @@
 //! What is wrong, too much, or for someone else.
 
-use nic::FunctionId;
 use nic::ring::{
     ContextId, FunctionConfig, RecvDescriptor, RegionId, ResyncResponse, SendDescriptor, Slice,
 };
-use testkit::bare::{BareHost, Rig, function_config};
+use nic::{FrameMeta, FunctionId};
+use testkit::bare::{BareHost, Memory, Rig, VALID, function_config};
 use testkit::fixtures::{self, HOST, PEER};
 use testkit::records::Records;
 use wire::SeqNum;
@@ -47,6 +47,27 @@ fn malformed_frames_are_dropped_and_counted_by_reason() {
     ];
     assert_eq!(by_reason, [1; 4]);
     assert_eq!(counters.rx_csum_bad, 1);
+}
+
+/// RFC 1122 §3.2.1.2. What the port knows is TCP's checksum.
+#[test]
+fn an_ip_header_with_a_wrong_checksum_is_dropped_whoever_vouches_for_tcps() {
+    let mut rig = filled();
+    let good = fifty(&flow(1), FIRST);
+    let mut bad = good.clone();
+    bad[24] ^= 1;
+    let to_be_made = FrameMeta {
+        needs_checksum: Some((34, 16)),
+        ..FrameMeta::default()
+    };
+    for meta in [FrameMeta::default(), VALID, to_be_made] {
+        rig.nic.handle_frame(rig.now, &bad, meta);
+    }
+    assert!(rig.flush().is_empty());
+    assert_eq!(rig.counters().rx_csum_bad, 3);
+    rig.receive(&good);
+    assert_eq!(rig.packets().len(), 1);
+    assert_eq!(rig.counters().rx_csum_ok, 1);
 }
 
 /// Frames count as they came, whether or not they were fit for anything.
@@ -274,4 +295,64 @@ fn flows_spread_over_the_queues_and_stay_on_theirs() {
         used[flow[0]] += 1;
     }
     assert!(used.iter().all(|flows| *flows > 4), "{used:?}");
+}
+
+/// The first buffer's memory is taken away while a packet in it grows.
+#[test]
+fn a_good_buffer_is_not_lost_with_a_bad_one() {
+    let mut rig = Rig::default();
+    let small = Memory::register(&rig.host, 4096);
+    let large = Memory::register(&rig.host, 1 << 17);
+    let queue = &mut rig.host.queues[0];
+    assert!(queue.small.push(small.slice(0, 2048)));
+    assert!(queue.large.push(large.slice(0, 67_584)));
+    rig.host.publish();
+    let mut seq = FIRST;
+    let mut next = |rig: &mut Rig| {
+        arrive(rig, &flow(1), &segment(&flow(1), seq), &[1; 1448]);
+        seq += 1448;
+    };
+    next(&mut rig);
+    rig.host.regions.unregister(small.id);
+    next(&mut rig);
+    let regions: Vec<_> = buffers_of(&mut rig).iter().map(|it| it.region).collect();
+    assert_eq!(regions, [small.id, large.id]);
+    assert_eq!(rig.counters().rx_out_of_buffer, 0);
+}
+
+/// The same while a packet moves to a buffer of its own, whose result is another one than that of those before it.
+#[test]
+fn a_good_buffer_is_not_lost_when_a_packet_cannot_move_to_it() {
+    let mut rig = Rig::default();
+    let mut records = Records::of(&aes(), [vec![1; 300], vec![2; 300]]);
+    let (end, middle) = (records.wire.len(), records.starts[1]);
+    records.wire[end - 1] ^= 1;
+    offload(&mut rig, 0, &flow(1), FIRST, &aes());
+    let small = Memory::register(&rig.host, 4096);
+    let large = Memory::register(&rig.host, 1 << 17);
+    let queue = &mut rig.host.queues[0];
+    assert!(queue.small.push(small.slice(0, 2048)));
+    assert!(queue.large.push(large.slice(0, 67_584)));
+    rig.host.publish();
+    let bring = |rig: &mut Rig, from: usize, to: usize| {
+        let tcp = segment(&flow(1), FIRST + from as u32);
+        arrive(rig, &flow(1), &tcp, &records.wire[from..to]);
+    };
+    bring(&mut rig, 0, middle);
+    rig.host.regions.unregister(small.id);
+    bring(&mut rig, middle, end);
+    assert_eq!(buffers_of(&mut rig).len(), 1);
+    assert_eq!(rig.counters().rx_bad_buffer, 1);
+    rig.receive(&fifty(&flow(2), FIRST));
+    assert_eq!(buffers_of(&mut rig)[0].region, large.id);
+}
+
+/// The buffers of the packets that have come.
+fn buffers_of(rig: &mut Rig) -> Vec<Slice> {
+    let received = rig.flush().into_iter();
+    let packets = received.filter_map(|descriptor| match descriptor {
+        RecvDescriptor::Packet(packet) => Some(packet.buffer),
+        _ => None,
+    });
+    packets.collect()
 }
