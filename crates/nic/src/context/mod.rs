@@ -268,6 +268,12 @@ impl Contexts {
         }
     }
 
+    /// Whether there is a transmit context of this id.
+    pub(crate) fn has_transmit(&self, function: FunctionId, id: ContextId) -> bool {
+        let slot = self.slot(function, id);
+        slot.is_some_and(|slot| matches!(self.slots[slot as usize], Some(Context::Transmit(_))))
+    }
+
     fn slot(&self, function: FunctionId, id: ContextId) -> Option<u32> {
         *self
             .functions

@@ -172,7 +172,10 @@ impl Toe {
         let Some(entry) = self.table.get_mut(at) else {
             return Ok(After::Next);
         };
-        let (phase, connection) = (entry.phase, &mut entry.connection);
+        let phase = entry.phase;
+        // One that is to be given back is the host's: its control block is written.
+        let is_ours = !matches!(phase, Phase::Leaving(_) | Phase::Emptying);
+        let connection = entry.connection.as_mut().filter(|_| is_ours);
         match (request, connection) {
             (ToeRequest::Cancel(_), _) if matches!(phase, Phase::Held(_)) => {
                 env.function.counters.toe_cancelled += 1;

@@ -239,8 +239,12 @@ fn recover(
     let recovery = offloads.next_recovery();
     let transmit = &mut function.queues[queue].transmit;
     if command.verify == Verify::Seek {
-        transmit.seek = Some(*command);
-        return Ok(());
+        let is_there = offloads.contexts.has_transmit(function.id, command.context);
+        transmit.seek = is_there.then_some(*command);
+        return match is_there {
+            true => Ok(()),
+            false => Err(ErrorCode::NoContext),
+        };
     }
     let prefix = Prefix {
         gather: &transmit.gather,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use nic::ring::toe::{ToeCommand, ToeEvent};
+use nic::ring::toe::{RestoreReason, ToeCommand, ToeEvent, ToeOption};
 use nic::ring::{
     FunctionConfig, HashTypes, RSS_BYTES, RSS_ENTRIES, RSS_KEY_BYTES, RecvDescriptor, RssKey,
     RssSettings, SendDescriptor,
@@ -99,4 +99,49 @@ fn data_of_a_connection_comes_on_its_queue() {
     receive(&mut nic, now, &segment);
     run(&mut nic, now);
     assert_eq!((told(&mut host, 0).0, told(&mut host, 1).0), (0, 1));
+}
+
+/// Its control block is written, and its event waits for room in its queue's ring.
+#[test]
+fn what_is_asked_of_a_connection_that_was_given_back_is_dropped() {
+    let (mut nic, now) = (Nic::new(nic_config()), Instant::now());
+    let mut host = Bare::attach(&mut nic, 1, |config: &mut FunctionConfig| {
+        (config.queues, config.features) = (2, Features::ALL);
+    });
+    set(&mut host, &mut nic, now, 1);
+    host.begin(0, 0);
+    run(&mut nic, now);
+    host.offer(0, 0);
+    run(&mut nic, now);
+    let toe = toe(0);
+    let accepted = ToeEvent::Accepted { toe };
+    assert!(told(&mut host, 1).1.contains(&accepted));
+    host.fill(&mut nic, now, 1);
+    host.command(0, ToeCommand::Restore { toe });
+    run(&mut nic, now);
+    let commands = [
+        ToeCommand::Consumed { toe, bytes: 1 },
+        ToeCommand::Option {
+            toe,
+            option: ToeOption::Cork(true),
+        },
+        ToeCommand::Close { toe },
+        ToeCommand::Detach { toe },
+        ToeCommand::Abort { toe },
+    ];
+    for (n, command) in (1..).zip(commands) {
+        host.command(0, command);
+        assert_eq!(run(&mut nic, now), Vec::<Vec<u8>>::new());
+        assert_eq!(nic.counters().toe_stale_commands, n, "{command:?}");
+    }
+    let restored = ToeEvent::Restored {
+        toe,
+        reason: RestoreReason::Asked,
+    };
+    assert!(
+        !told(&mut host, 1).1.contains(&restored),
+        "there was no room"
+    );
+    run(&mut nic, now);
+    assert!(told(&mut host, 1).1.contains(&restored));
 }

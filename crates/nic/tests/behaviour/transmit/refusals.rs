@@ -7,8 +7,8 @@ use wire::{FlowKey, SeqNum, packet};
 use super::stream::*;
 use super::*;
 use nic::ring::{
-    ContextId, CreateContext, ErrorCode, FunctionConfig, RegionId, SendDescriptor, SendFlags,
-    Slice, Verify, function,
+    ContextId, CreateContext, ErrorCode, FunctionConfig, RecvDescriptor, RegionId, SendDescriptor,
+    SendFlags, Slice, Verify, function,
 };
 
 const HEADER_FLAGS: Flags = Flags::PSH;
@@ -395,4 +395,35 @@ fn packets_aside_are_refused_where_they_cannot_be_made() {
         rig.send(next, 0, Some(CONTEXT), SendFlags::NONE, &payload);
         assert_ne!(stream.check_segments(&mut rig), 0, "the next packet");
     }
+}
+
+/// A host that names a context by mistake is told at once.
+#[test]
+fn a_packet_aside_of_no_context_is_refused_with_its_command() {
+    let mut rig = plain();
+    let stream = Stream::new(&rig, SUITES[0], SeqNum(50), &[1000]);
+    let record = stream.records[0];
+    rig.recover(&record, record.start + 9, &[], Verify::Seek);
+    let receives = SendDescriptor::CreateContext(&CreateContext {
+        context: CONTEXT,
+        direction: nic::ring::Direction::Receive,
+        flow: rig.flow.reversed(),
+        tcpsn: SeqNum(0),
+        layers: Layers::of(&stream.crypto),
+    });
+    rig.post(&receives);
+    rig.recover(&record, record.start + 9, &[], Verify::Seek);
+    assert_eq!(rig.frames(), []);
+    let taken = rig.host.take().into_iter();
+    let refused = taken.filter_map(|descriptor| match descriptor {
+        RecvDescriptor::Completion {
+            context,
+            tcpsn,
+            error,
+            ..
+        } => Some((context, tcpsn, error)),
+        _ => None,
+    });
+    let missing = (Some(CONTEXT), record.start, ErrorCode::NoContext);
+    assert_eq!(refused.collect::<Vec<_>>(), [missing; 2]);
 }
