@@ -23,7 +23,7 @@
 //! is free as soon as it is acknowledged. Frames are written from there into the port's buffer when their turn comes, so
 //! they are not lost on the way. One timer per connection is enough, on the [bitmap wheel](super::wheel).
 //!
-//! Connections in TIME-WAIT give way to new ones, the oldest first, as in the host's own table.
+//! Connections in TIME-WAIT give way to new ones of the same function, the oldest first, as in the host's own table.
 
 mod arrival;
 mod entry;
@@ -178,8 +178,7 @@ impl Closing {
         if let Some(oldest) = gives_way {
             env.function.counters.accel_time_wait_overflow += 1;
             store.remove(&mut self.quotas, oldest, env.flows);
-            let own = self.quotas.is_full(env.function).then_some(function.0);
-            store.expect_to_give_way(own, env.flows);
+            store.expect_to_give_way(function, env.flows);
         }
         if !store.table.has_room() {
             // Of those that are gone, some have still to send their RST.
@@ -326,10 +325,9 @@ impl Closing {
 
     /// The room that a function has, which has so much for splices.
     pub(super) fn room(&self, function: &Function, splices: u32) -> AccelRoom {
-        let (used, free_blocks) = self.store.as_ref().map_or((0, self.blocks), |store| {
-            let table = &store.table;
-            (table.len() - table.resting(), store.memory.free_blocks())
-        });
+        let (used, free_blocks) = self.in_use();
+        // Of what rests, only its own gives way to it.
+        let used = used - self.quotas.resting(function.id);
         let (closing, blocks) = self.quotas.left(function);
         let blocks = blocks.min(free_blocks);
         AccelRoom {
@@ -345,11 +343,16 @@ impl Closing {
         self.store.as_ref().map_or(0, |store| store.table.len())
     }
 
-    /// Whether one connection more fits, with so many blocks; `Some` when one that rests must give way to it.
-    fn find_room(&self, function: &Function, blocks: u32) -> Result<Option<u32>, ErrorCode> {
-        let (used, free_blocks) = self.store.as_ref().map_or((0, self.blocks), |store| {
+    /// Connections of all functions, and free blocks.
+    fn in_use(&self) -> (u32, u32) {
+        self.store.as_ref().map_or((0, self.blocks), |store| {
             (store.table.len(), store.memory.free_blocks())
-        });
+        })
+    }
+
+    /// Whether one connection more of a function fits, with so many blocks; `Some` when one of its own that rests must give way to it.
+    fn find_room(&self, function: &Function, blocks: u32) -> Result<Option<u32>, ErrorCode> {
+        let (used, free_blocks) = self.in_use();
         let (left, blocks_left) = self.quotas.left(function);
         if left == 0 {
             return Err(ErrorCode::TableFull);
@@ -357,12 +360,11 @@ impl Closing {
         if blocks > blocks_left.min(free_blocks) {
             return Err(ErrorCode::NoPacketMemory);
         }
-        let own = self.quotas.is_full(function).then_some(function.id.0);
-        if own.is_none() && used < self.capacity {
+        if used < self.capacity && !self.quotas.is_full(function) {
             return Ok(None);
         }
         let store = self.store.as_deref().ok_or(ErrorCode::TableFull)?;
-        let oldest = store.table.oldest_resting(own);
+        let oldest = store.table.oldest_resting(function.id);
         oldest.map(Some).ok_or(ErrorCode::TableFull)
     }
 

@@ -94,6 +94,11 @@ impl Egress {
         }
     }
 
+    /// Drops a function's frames.
+    pub(super) fn forget(&mut self, function: FunctionId) {
+        self.frames.retain(|frame| frame.function != function);
+    }
+
     /// Where so many bytes are free in one piece.
     fn room_for(&mut self, bytes: usize) -> Option<usize> {
         if self.bytes.is_empty() {

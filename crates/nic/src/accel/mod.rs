@@ -305,6 +305,7 @@ impl Accel {
         self.closing.reset_function(&mut self.flows, function);
         self.splices
             .reset_function(&mut self.flows, hasher, function);
+        self.egress.forget(function);
     }
 
     /// A function that was reset has gone; another one may come in its place.

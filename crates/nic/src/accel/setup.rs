@@ -266,17 +266,24 @@ fn brings_cookie(syn_cookies: &SynCookies, header: &Header) -> bool {
         && syn_cookies.might_open(header)
 }
 
-/// Whether a cookie can stand for a SYN, and its sender is one that anybody may answer (RFC 9293 §3.9.2.3).
+/// Whether a cookie can stand for a SYN, its sender is one that anybody may answer, and it is for one host (RFC 9293 §3.9.2.3).
 fn is_served(segment: &Segment<'_>) -> bool {
     let (parsed, header) = (segment.parsed, &segment.parsed.tcp);
-    let (address, port) = parsed.flow.src;
-    let plausible = !address.is_multicast()
-        && !address.is_unspecified()
-        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
-        && port != 0;
+    let flow = &parsed.flow;
+    let plausible = is_of_one_host(flow.src.0)
+        && is_of_one_host(flow.dst.0)
+        && ethernet::destination(segment.frame).is_some_and(|mac| mac.is_unicast())
+        && flow.src.1 != 0;
     // An answer would have no VLAN tag.
     let is_bare = parsed.l3_offset == ethernet::HEADER_LEN && parsed.payload_len == 0;
     plausible && is_bare && !header.flags.intersects(Flags::FIN | Flags::URG)
+}
+
+/// Whether an address is of one host: not a group's, nor nowhere's.
+fn is_of_one_host(address: IpAddr) -> bool {
+    !address.is_multicast()
+        && !address.is_unspecified()
+        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
 /// Who sent a frame.

@@ -105,6 +105,17 @@ impl TcpHeaders {
         })
     }
 
+    /// Whether it is worth to [parse](Self::parse) headers to see whether they open a connection.
+    #[inline]
+    pub(crate) fn may_open(header: &[u8]) -> bool {
+        let ip_len = match header.get(ethernet::HEADER_LEN) {
+            Some(first) if first >> 4 == 4 => usize::from(first & 0xf) * 4,
+            _ => IPV6_LEN,
+        };
+        let flags = header.get(ethernet::HEADER_LEN + ip_len + 13);
+        flags.is_some_and(|flags| Flags(*flags).contains(Flags::SYN))
+    }
+
     /// Whether a packet with these flags opens a connection.
     pub(crate) fn opens(&self) -> bool {
         self.flags.contains(Flags::SYN) && !self.flags.contains(Flags::ACK)

@@ -108,10 +108,26 @@ impl Job {
         self.seek = is_ours.then_some(command);
     }
 
-    /// The flow that it opens, if it is a SYN.
+    /// The flow that it opens, if it is a SYN; also of one that its host has made whole.
     pub(crate) fn opens(&self) -> Option<FlowKey> {
-        let tcp = self.tcp.as_ref().filter(|tcp| tcp.opens())?;
-        Some(tcp.flow)
+        let opened = |tcp: &TcpHeaders| tcp.opens().then_some(tcp.flow);
+        match &self.tcp {
+            Some(tcp) => opened(tcp),
+            None if TcpHeaders::may_open(self.header()) => opened(&self.made_whole()?),
+            None => None,
+        }
+    }
+
+    /// The TCP headers of a packet of which nothing is wanted: they are looked into when it matters.
+    fn made_whole(&self) -> Option<TcpHeaders> {
+        match self.wanted {
+            true => None,
+            false => TcpHeaders::parse(self.header()),
+        }
+    }
+
+    fn header(&self) -> &[u8] {
+        &self.send.header[..usize::from(self.send.header_len)]
     }
 
     /// Looks up all that it names.
@@ -119,7 +135,7 @@ impl Job {
     /// # Errors
     /// When it can't be sent; nothing of it was.
     pub(crate) fn check(&mut self, env: &mut SendEnv<'_>) -> Result<(), ErrorCode> {
-        let header = &self.send.header[..usize::from(self.send.header_len)];
+        let header = self.header();
         let ours = header.get(6..12).is_some_and(|mac| mac == env.config.mac.0);
         if !ours || header.len() < ethernet::HEADER_LEN || self.wanted && self.tcp.is_none() {
             return Err(ErrorCode::BadHeader);
@@ -194,7 +210,8 @@ impl Job {
 
     /// Where the next frame begins in the stream; for error completions.
     pub(crate) fn tcpsn(&self) -> SeqNum {
-        self.tcp.map_or(SeqNum(0), |tcp| tcp.seq + self.done)
+        let tcp = self.tcp.or_else(|| self.made_whole());
+        tcp.map_or(SeqNum(0), |tcp| tcp.seq + self.done)
     }
 
     /// Writes the next frame.

@@ -133,19 +133,21 @@ fn send(
     if let Some(seek) = function.queues[queue].transmit.seek.take() {
         job.set_seek(seek);
     }
-    let tcpsn = job.tcpsn();
-    let refuse = |error| Refused {
+    let mut checked = job.check(&mut send_env(offloads, function, queue).env);
+    // Nothing gives way to what is refused.
+    if checked.is_ok()
+        && !offloads.accel.is_idle()
+        && let Some(flow) = job.opens()
+    {
+        let owner = offloads.owner_of_ours(function.id, &flow);
+        checked = offloads.accel.open(function, owner);
+    }
+    checked.map_err(|error| Refused {
         index,
         context,
-        tcpsn,
+        tcpsn: job.tcpsn(),
         error,
-    };
-    if let Some(flow) = job.opens().filter(|_| !offloads.accel.is_idle()) {
-        let owner = offloads.owner_of_ours(function.id, &flow);
-        offloads.accel.open(function, owner).map_err(refuse)?;
-    }
-    job.check(&mut send_env(offloads, function, queue).env)
-        .map_err(refuse)?;
+    })?;
     if large {
         function.counters.tx_tso_packets += 1;
         function.counters.tx_tso_bytes += bytes;

@@ -37,6 +37,11 @@ impl Quotas {
         (used.connections, used.blocks)
     }
 
+    /// Connections of a function that rest.
+    pub(super) fn resting(&self, function: FunctionId) -> u32 {
+        self.used(function).resting
+    }
+
     /// Whether one of a function's own must give way to a new one.
     pub(super) fn is_full(&self, function: &Function) -> bool {
         self.used(function.id).connections >= function.config.closing

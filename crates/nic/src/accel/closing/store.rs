@@ -13,6 +13,7 @@ use super::timers::Timers;
 use crate::context::transmit::source::{Cursor, copy};
 use crate::function::Function;
 use crate::ring::{ErrorCode, Gather};
+use crate::switch::FunctionId;
 
 /// All that a NIC without closing connections has not.
 #[derive(Debug)]
@@ -84,9 +85,9 @@ impl Store {
         }
     }
 
-    /// While the table is full, each new connection ends the one that has rested longest, which is in no cache any more.
-    /// Prefetches the next one, which the call before has found, and finds the one behind it.
-    pub(super) fn expect_to_give_way(&self, function: Option<u16>, flows: &Flows) {
+    /// While the table is full, each new connection ends the one of its function that has rested longest, which is in no cache any
+    /// more. Prefetches the next one, which the call before has found, and finds the one behind it.
+    pub(super) fn expect_to_give_way(&self, function: FunctionId, flows: &Flows) {
         let next = self.table.oldest_resting(function);
         if let Some(entry) = next.and_then(|next| self.table.get(next)) {
             flows.expect_change(entry.hash);

@@ -7,6 +7,7 @@ use wire::FlowKey;
 
 use super::entry::{Entry, Links, NONE};
 use crate::prefetch::prefetch;
+use crate::switch::FunctionId;
 
 /// The closing connections of all functions.
 #[derive(Debug)]
@@ -19,7 +20,6 @@ pub(super) struct Table {
     ready: List,
     /// Of each function, those in TIME-WAIT.
     resting: Vec<List>,
-    rests: u32,
 }
 
 #[derive(Debug)]
@@ -52,7 +52,6 @@ impl Table {
             capacity,
             ready: EMPTY,
             resting: Vec::new(),
-            rests: 0,
         }
     }
 
@@ -63,11 +62,6 @@ impl Table {
 
     pub(super) fn len(&self) -> u32 {
         self.used
-    }
-
-    /// Entries in TIME-WAIT.
-    pub(super) fn resting(&self) -> u32 {
-        self.rests
     }
 
     /// The flows of all entries, from us to the peer.
@@ -207,7 +201,6 @@ impl Table {
             entry.links.older = older;
             entry.links.younger = NONE;
         }
-        self.rests += 1;
     }
 
     /// Takes an entry out of the list of those that rest.
@@ -223,22 +216,12 @@ impl Table {
             Some(younger) => younger.links.older = older,
             None => self.resting_of(function).last = older,
         }
-        self.rests -= 1;
     }
 
-    /// The entry that has rested longest, of `function` if one is named, else of the one whose oldest ends first.
-    pub(super) fn oldest_resting(&self, function: Option<u16>) -> Option<u32> {
-        match function {
-            Some(function) => {
-                let first = self.resting.get(usize::from(function))?.first;
-                self.get(first).map(|_| first)
-            }
-            None => {
-                let firsts = self.resting.iter().map(|list| list.first);
-                let there = firsts.filter_map(|slot| Some((self.get(slot)?.deadline, slot)));
-                there.min().map(|(_, slot)| slot)
-            }
-        }
+    /// The entry of a function that has rested longest.
+    pub(super) fn oldest_resting(&self, function: FunctionId) -> Option<u32> {
+        let first = self.resting.get(usize::from(function.0))?.first;
+        self.get(first).map(|_| first)
     }
 
     fn resting_of(&mut self, function: u16) -> &mut List {
@@ -257,16 +240,14 @@ impl Table {
             self.entries.iter().filter(|slot| used(slot)).count(),
             self.used as usize
         );
-        let mut count = 0;
         for list in &self.resting {
             let (mut slot, mut older) = (list.first, NONE);
             while let Some(entry) = self.get(slot) {
                 assert_eq!((entry.state, entry.links.older), (State::TimeWait, older));
-                (older, slot, count) = (slot, entry.links.younger, count + 1);
+                (older, slot) = (slot, entry.links.younger);
             }
             assert_eq!(list.last, older);
         }
-        assert_eq!(self.rests, count);
         let mut slot = self.ready.first;
         let mut last = NONE;
         while let Some(entry) = self.get(slot) {

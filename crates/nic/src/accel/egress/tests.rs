@@ -44,6 +44,39 @@ fn what_does_not_fit_is_lost_and_counted() {
     assert!(push(&mut egress, &mut function, 10, 4));
 }
 
+#[test]
+fn what_a_function_has_is_forgotten_and_nothing_else() {
+    let (mut egress, mut function) = (Egress::new(256), rig());
+    let (_, device) = crate::ring::function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, 2])));
+    let mut other = Function::new(FunctionId(4), device, 0);
+    for n in 0..4 {
+        let function = if n % 2 == 0 {
+            &mut function
+        } else {
+            &mut other
+        };
+        assert!(push(&mut egress, function, 64, n));
+    }
+    egress.forget(function.id);
+    let mut out = [0; 64];
+    assert_eq!(
+        egress.pop(&mut out).map(|made| made.function),
+        Some(other.id)
+    );
+    // They lie around the end.
+    assert!(push(&mut egress, &mut other, 64, 5));
+    assert!(push(&mut egress, &mut function, 64, 6));
+    egress.forget(function.id);
+    for byte in [3, 5] {
+        assert_eq!(
+            egress.pop(&mut out).map(|made| made.function),
+            Some(other.id)
+        );
+        assert_eq!(out, [byte; 64]);
+    }
+    assert!(egress.is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 

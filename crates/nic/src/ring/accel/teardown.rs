@@ -47,7 +47,7 @@ pub struct Teardown {
     pub rto_us: u32,
     /// Time-outs since anything was acknowledged.
     pub retransmits: u8,
-    /// How long TIME-WAIT lasts (2 MSL).
+    /// How long TIME-WAIT lasts (2 MSL), at most [`LONGEST_TIME_WAIT_MS`](Self::LONGEST_TIME_WAIT_MS).
     pub time_wait_ms: u32,
     /// How long FIN-WAIT-2 may last.
     pub fin_wait2_ms: u32,
@@ -67,6 +67,9 @@ const PEER_CLOSED: u8 = layout::Teardown::PEER_CLOSED;
 const TIMESTAMPS: u8 = layout::Teardown::TIMESTAMPS;
 
 impl Teardown {
+    /// The longest TIME-WAIT in milliseconds: 2 MSL (RFC 9293 §3.4.2). Functions share the table.
+    pub const LONGEST_TIME_WAIT_MS: u32 = 4 * 60 * 1000;
+
     /// Most payload bytes of a connection with this `mss`: the initial window (RFC 6928 §2).
     pub const fn payload_limit(mss: u16) -> u32 {
         let (two, ten) = (2 * mss as u32, 10 * mss as u32);
@@ -138,7 +141,8 @@ impl Teardown {
         };
         let right = slot.mss != 0
             && slot.hop_limit != 0
-            && slot.peer_shift.max(slot.own_shift) <= MAX_WINDOW_SCALE;
+            && slot.peer_shift.max(slot.own_shift) <= MAX_WINDOW_SCALE
+            && slot.time_wait_ms <= Self::LONGEST_TIME_WAIT_MS;
         right.then_some(teardown)
     }
 }

@@ -112,7 +112,7 @@ fn teardown() -> impl Strategy<Value = Teardown> {
                     timestamps,
                     rto_us: numbers[4],
                     retransmits,
-                    time_wait_ms: numbers[5],
+                    time_wait_ms: numbers[5] % (Teardown::LONGEST_TIME_WAIT_MS + 1),
                     fin_wait2_ms: numbers[6],
                 }
             },
@@ -202,6 +202,18 @@ fn the_limit_of_a_teardown_is_the_initial_window() {
         (65_535, 131_070),
     ] {
         assert_eq!(Teardown::payload_limit(mss), bytes);
+    }
+}
+
+#[test]
+fn a_time_wait_is_no_longer_than_2_msl() {
+    let too_long = Some(ErrorCode::BadParameters);
+    for (time_wait_ms, error) in [(240_000, None), (240_001, too_long), (u32::MAX, too_long)] {
+        let teardown = Teardown {
+            time_wait_ms,
+            ..a_teardown()
+        };
+        assert_eq!(refused(&words_of(&teardown.encode(&[]))), error);
     }
 }
 

@@ -1,6 +1,6 @@
 //! SYNs that a cookie can't serve, and wrong cookies.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use l5p::Layers;
@@ -9,6 +9,7 @@ use l5p::tls::Direction;
 use proptest::prelude::*;
 use testkit::fixtures::nvme;
 use wire::SeqNum;
+use wire::ethernet::MacAddr;
 use wire::tcp::{Flags, Timestamps};
 
 use super::rig::{Reported, Rig, ack, flow, frame, mac, options, syn, to_host};
@@ -64,6 +65,38 @@ fn a_syn_that_a_cookie_cannot_serve_is_the_hosts() {
         goes_up(&mut rig, 0, &to_host(&flow, &odd, &[]));
     }
     assert_eq!(rig.nic.counters().accel_syns, 10);
+}
+
+/// RFC 9293 §3.9.2.3: it is discarded, by the host.
+#[test]
+fn a_syn_to_a_group_is_not_answered() {
+    let mut rig = Rig::new(2);
+    for host in 0..2 {
+        rig.listen(host, 0, Ipv4Addr::UNSPECIFIED.into(), options());
+        rig.listen(host, 1, Ipv6Addr::UNSPECIFIED.into(), options());
+    }
+    let (all_hosts, all_nodes) = (
+        Ipv4Addr::new(224, 0, 0, 1),
+        Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1),
+    );
+    for destination in [
+        IpAddr::from(all_hosts),
+        Ipv4Addr::BROADCAST.into(),
+        Ipv4Addr::UNSPECIFIED.into(),
+        all_nodes.into(),
+    ] {
+        let mut flow = flow(destination.is_ipv6(), 5000);
+        flow.dst.0 = destination;
+        goes_up(&mut rig, 0, &to_host(&flow, &syn(&flow), &[]));
+    }
+    let flow = flow(false, 5000);
+    for group in [MacAddr::BROADCAST, MacAddr([0x33, 0x33, 0, 0, 0, 1])] {
+        let bytes = frame(group, &flow, &syn(&flow), &[]);
+        goes_up(&mut rig, 0, &bytes);
+        assert_eq!(rig.reported(1), [Reported::Packet(bytes)]);
+    }
+    assert_eq!(rig.nic.counters().accel_syn_acks, 0);
+    rig.shake(&flow);
 }
 
 /// RFC 5961 §4.2: the challenge ACK is the host's to send.

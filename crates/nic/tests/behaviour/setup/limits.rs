@@ -3,11 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use testkit::bare::{BareHost, function_config};
 use wire::tcp::Flags;
 
-use super::rig::{Reported, Rig, ack, flow, options, syn, to_host};
+use super::rig::{Reported, Rig, ack, flow, mac, options, syn, to_host};
 use nic::ring::accel::{ListenRuleId, ListenerOptions};
-use nic::ring::{ErrorCode, SendDescriptor};
+use nic::ring::{ErrorCode, FunctionConfig, SendDescriptor};
 
 const ALL: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
@@ -125,4 +126,31 @@ fn bad_rules_are_refused() {
             Reported::Refused(ErrorCode::NoListener, 9),
         ]
     );
+}
+
+#[test]
+fn an_answer_does_not_leave_once_its_function_has_gone() {
+    let answered = || {
+        let mut rig = Rig::listening(options());
+        let flow = flow(false, 5000);
+        rig.receive(&to_host(&flow, &syn(&flow), &[]));
+        assert_eq!(rig.nic.counters().accel_syn_acks, 1);
+        rig
+    };
+    let mut rig = answered();
+    let gone = rig.hosts[0].id;
+    assert!(rig.nic.reset_function(gone));
+    assert_eq!(rig.sent(), Vec::<Vec<u8>>::new());
+
+    let mut rig = answered();
+    assert!(rig.nic.detach(gone));
+    let config = FunctionConfig {
+        mac: mac(7),
+        ..function_config()
+    };
+    let next = BareHost::attach(&mut rig.nic, config);
+    assert_eq!(next.id, gone, "its place was free");
+    assert_eq!(rig.sent(), Vec::<Vec<u8>>::new());
+    let counters = rig.nic.function_counters(next.id).expect("attached");
+    assert_eq!((counters.tx_packets, counters.accel_tx_packets), (0, 0));
 }

@@ -36,10 +36,12 @@ fn flows_with_an_owner() {
         });
         bench.settle(name);
     }
-    for (name, port) in [
-        ("of a closing flow", 9),
-        ("of a connection that is run", 1000),
-        ("of its own", 77),
+    for (name, port, flags) in [
+        ("of a closing flow", 9, SendFlags::CHECKSUM),
+        ("of a connection that is run", 1000, SendFlags::CHECKSUM),
+        ("of its own", 77, SendFlags::CHECKSUM),
+        ("of a closing flow, made whole", 9, SendFlags::NONE),
+        ("of its own, made whole", 77, SendFlags::NONE),
     ] {
         let flow = fixtures::flow(port);
         let syn = headers(HOST, PEER, &flow, &frames::syn(&flow, SeqNum(7), 1));
@@ -47,7 +49,7 @@ fn flows_with_an_owner() {
             header: &syn,
             mss: 0,
             context: None,
-            flags: SendFlags::CHECKSUM,
+            flags,
             payload: &[],
         });
         bench.settle(format!("a SYN {name}"));

@@ -6,6 +6,7 @@ mod driver;
 mod encryption;
 mod nvme;
 mod nvme_refusals;
+mod opening;
 mod pdus;
 mod refusals;
 mod segmentation;

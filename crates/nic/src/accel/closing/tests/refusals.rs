@@ -8,6 +8,7 @@ use super::rig::{CAPACITY, Peer, Rig, UNA, bytes, flow, teardown};
 use crate::accel::Handled;
 use crate::config::NicConfig;
 use crate::ring::{ErrorCode, Gather, RegionId, Slice};
+use crate::switch::FunctionId;
 
 /// Brings the connection of this port into TIME-WAIT.
 fn rest(rig: &mut Rig, function: usize, port: u16) {
@@ -93,7 +94,7 @@ fn memory_that_is_not_registered_leaves_nothing_behind() {
 #[test]
 fn nothing_gives_way_to_what_is_refused() {
     let mut rig = Rig::limited(1, 1 << 20);
-    rest(&mut rig, 1, 1);
+    rest(&mut rig, 0, 1);
     let mut gather = Gather::EMPTY;
     gather.push(Slice {
         offset: 0,
@@ -105,10 +106,27 @@ fn nothing_gives_way_to_what_is_refused() {
     let mut first = Peer::of(&teardown(1));
     first.ack += 1;
     let frame = first.frame(Flags::FIN | Flags::ACK, &[]);
-    assert_eq!(rig.deliver_to(1, &frame), Handled::Taken);
+    assert_eq!(rig.deliver(&frame), Handled::Taken);
     rig.sent();
     assert_eq!(rig.close(&teardown(2), &bytes(300)), Ok(()));
-    assert_eq!(rig.deliver_to(1, &frame), Handled::Pass(None));
+    assert_eq!(rig.deliver(&frame), Handled::Pass(None));
+}
+
+#[test]
+fn no_function_ends_the_time_wait_of_another_one() {
+    let mut rig = Rig::limited(4, 1 << 20);
+    for port in 1..=4 {
+        rest(&mut rig, 1, port);
+    }
+    assert_eq!((rig.room().closing, rig.room_of(1).closing), (0, 4));
+    assert_eq!(rig.close(&teardown(5), &[]), Err(ErrorCode::TableFull));
+    assert_eq!(rig.accel.closing.used(FunctionId(1)).0, 4);
+    assert_eq!(rig.close_of(1, &teardown(5), &[]), Ok(()));
+    assert_eq!(rig.accel.closing.used(FunctionId(1)).0, 4);
+    assert_eq!((rig.room().closing, rig.room_of(1).closing), (0, 3));
+    // Their time goes by.
+    rig.pass(Duration::from_secs(61));
+    assert_eq!(rig.close(&teardown(6), &[]), Ok(()));
 }
 
 /// Those that rest give way, the oldest first.
