@@ -293,6 +293,8 @@ counters! {
     icmp_out_echo_reps = "IcmpOutEchoReps",
     /// Destination-unreachable messages sent.
     icmp_out_dest_unreachs = "IcmpOutDestUnreachs",
+    /// Parameter-problem messages sent, for packets of unknown protocols over IPv6.
+    icmp_out_parm_probs = "IcmpOutParmProbs",
     /// Path MTUs learnt from packet-too-big messages.
     icmp_in_too_big = "IcmpInPktTooBigs",
     /// ARP and neighbour discovery messages received.

@@ -129,7 +129,8 @@ impl TimeWait {
         self.forget_void();
     }
 
-    /// Takes a segment. `flow` is the segment's: from the peer to us.
+    /// Takes a segment. `flow` is the segment's: from the peer to us. What may [open](Verdict::Reopen) the flow anew leaves it here, until it is
+    /// [removed](Self::remove) because that was done.
     pub fn handle_segment(
         &mut self,
         now: Instant,
@@ -151,22 +152,26 @@ impl TimeWait {
         };
         let rested = Duration::from_nanos(now.since(resting.since));
         let verdict = entry.judge(rested, segment, payload_len);
-        match verdict {
-            Verdict::Reopen(_) => {
-                self.flows.remove(&flow);
+        if matches!(verdict, Verdict::Reply(_)) && segment.flags.contains(Flags::FIN) {
+            // RFC 9293 §3.10.7.4: the peer's FIN again restarts the rest.
+            let until = now.after(self.duration);
+            if until > resting.until {
+                resting.until = until;
+                self.order.push_back((until, flow));
+                self.forget_void();
             }
-            Verdict::Reply(_) if segment.flags.contains(Flags::FIN) => {
-                // RFC 9293 §3.10.7.4: the peer's FIN again restarts the rest.
-                let until = now.after(self.duration);
-                if until > resting.until {
-                    resting.until = until;
-                    self.order.push_back((until, flow));
-                    self.forget_void();
-                }
-            }
-            _ => {}
         }
         verdict
+    }
+
+    /// The answer to a SYN that might open a flow anew ([`Verdict::Reopen`]) if somebody took it: `flow` is the SYN's.
+    pub fn acknowledge(&self, now: Instant, flow: &FlowKey, syn: &Header) -> Option<Header> {
+        let resting = self.flows.get(&flow.reversed())?;
+        let Keeper::Us(entry) = resting.keeper else {
+            return None;
+        };
+        let rested = Time::at(self.epoch, now).since(resting.since);
+        Some(entry.reply(Duration::from_nanos(rested), syn))
     }
 
     /// Whether a flow, from us to the peer, rests here; a port for a new connection to the same peer should be another.
@@ -197,7 +202,7 @@ impl TimeWait {
         })
     }
 
-    /// Frees a flow, from us to the peer, since the peer has completed another handshake on it.
+    /// Frees a flow, from us to the peer, since the peer opens another connection on it.
     pub fn remove(&mut self, flow: &FlowKey) {
         self.flows.remove(flow);
     }

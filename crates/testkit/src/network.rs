@@ -1,6 +1,6 @@
 //! Frames of the protocols beside TCP.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use wire::ethernet::{self, EtherType, MacAddr};
 use wire::icmp::v4::Message;
@@ -60,25 +60,50 @@ pub fn icmp(ends: Ends, message: &Message<'_>) -> Vec<u8> {
 ///
 /// # Panics
 /// When an address is not IPv6's.
-pub fn icmp_v6([src, dst]: Ends, hop_limit: u8, message: &v6::Message<'_>) -> Vec<u8> {
-    let (IpAddr::V6(from), IpAddr::V6(to)) = (src.1, dst.1) else {
-        panic!("{} or {} is no IPv6 address", src.1, dst.1)
-    };
-    let len = ipv6::HEADER_LEN + message.len();
+pub fn icmp_v6(ends: Ends, hop_limit: u8, message: &v6::Message<'_>) -> Vec<u8> {
+    let [from, to] = ends.map(|end| v6_of(end.1));
+    let kind = (ipv4::protocol::ICMPV6, hop_limit);
+    ipv6_with(ends, kind, message.len(), |payload| {
+        message.emit(from, to, payload);
+    })
+}
+
+/// An IPv6 packet of a protocol, whose payload `emit` writes.
+///
+/// # Panics
+/// When an address is not IPv6's.
+pub fn ipv6(ends: Ends, protocol: u8, payload_len: usize, emit: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    ipv6_with(ends, (protocol, 64), payload_len, emit)
+}
+
+fn ipv6_with(
+    [src, dst]: Ends,
+    (next_header, hop_limit): (u8, u8),
+    payload_len: usize,
+    emit: impl FnOnce(&mut [u8]),
+) -> Vec<u8> {
+    let len = ipv6::HEADER_LEN + payload_len;
     let mut frame = framed([src.0, dst.0], EtherType::IPV6, len);
     let header = ipv6::Header {
-        src: from,
-        dst: to,
-        next_header: ipv4::protocol::ICMPV6,
+        src: v6_of(src.1),
+        dst: v6_of(dst.1),
+        next_header,
         hop_limit,
         traffic_class: 0,
         flow_label: 0,
-        payload_len: message.len() as u16,
+        payload_len: payload_len as u16,
     };
     let packet = &mut frame[ethernet::HEADER_LEN..];
     let at = header.emit(packet);
-    message.emit(from, to, &mut packet[at..]);
+    emit(&mut packet[at..]);
     frame
+}
+
+fn v6_of(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V6(address) => address,
+        IpAddr::V4(_) => panic!("{address} is no IPv6 address"),
+    }
 }
 
 /// An ARP packet to `to`.

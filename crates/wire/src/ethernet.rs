@@ -188,6 +188,13 @@ pub(crate) fn parse_ether_type(frame: &[u8]) -> Result<(EtherType, usize), Parse
     }
 }
 
+/// Whether a frame is for one receiver, not for a group of them.
+#[inline]
+#[must_use]
+pub fn is_for_one(frame: &[u8]) -> bool {
+    destination(frame).is_some_and(MacAddr::is_unicast)
+}
+
 /// The destination of a frame, all that a switch needs. `None` for a frame too short to have one.
 #[inline]
 #[must_use]

@@ -154,6 +154,22 @@ pub fn skip_extension_headers(next_header: u8, payload: &[u8]) -> Result<UpperLa
     Ok(upper)
 }
 
+/// Where a packet says of which protocol its payload is, in bytes from its front: in its last extension header, if it has any.
+#[must_use]
+pub fn protocol_place(packet: &[u8]) -> usize {
+    const NEXT_HEADER: usize = 6;
+    let (mut place, mut end) = (NEXT_HEADER, HEADER_LEN);
+    while let Some(&protocol) = packet.get(place)
+        && let Some(rest) = packet.get(end..)
+        && let Ok(Some(len)) = extension_len(protocol, rest)
+    {
+        (place, end) = (end, end + len);
+    }
+    place
+}
+
+/// The protocol of a packet that has no payload (RFC 8200 §4.7).
+pub const NO_NEXT_HEADER: u8 = 59;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;

@@ -111,7 +111,7 @@ impl Link {
             Ok(v6::Message::NeighborDiscovery(message)) => {
                 let mac = source_mac(frame);
                 if !self.take_duplicate(src, &message, mac, device) {
-                    self.handle_discovery(now, src, message, device);
+                    self.handle_discovery(now, (src, mac), message, device);
                 }
             }
             Ok(v6::Message::EchoRequest(echo)) if self.interface.is_local(ip.dst) => {
@@ -150,14 +150,16 @@ impl Link {
         ip: &IpPacket,
         device: &mut Device,
     ) {
-        let is_ours = self.interface.is_local(ip.dst);
-        let (Some(mac), Some(_), true) = (source_mac(frame), answerable(ip), is_ours) else {
+        let is_ours = self.interface.is_local(ip.dst) && ethernet::is_for_one(frame);
+        let has_payload = ip.dst.is_ipv4() || ip.protocol != ipv6::NO_NEXT_HEADER;
+        let (Some(mac), Some(_), true) =
+            (source_mac(frame), answerable(ip), is_ours && has_payload)
+        else {
             return;
         };
         if !self.icmp_errors.allow(now) {
             return;
         }
-        device.counters.icmp_out_dest_unreachs += 1;
         let end = ip.l4_offset + ip.l4_len;
         let packet = &frame[ip.l3_offset..end];
         match (ip.src, ip.dst) {
@@ -170,11 +172,24 @@ impl Link {
                 };
                 let original = &packet[..packet.len().min(QUOTED_V4)];
                 let message = v4::Message::Unreachable { reason, original };
+                device.counters.icmp_out_dest_unreachs += 1;
                 self.send_icmp_v4(mac, dst, src, &message, device);
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 let original = &packet[..packet.len().min(QUOTED_V6)];
-                let message = v6::Message::Unreachable { code: 4, original };
+                let message = match ip.protocol {
+                    protocol::UDP => v6::Message::Unreachable { code: 4, original },
+                    _ => v6::Message::ParameterProblem {
+                        code: 1,
+                        pointer: ipv6::protocol_place(packet) as u32,
+                        original,
+                    },
+                };
+                let counters = &mut device.counters;
+                match ip.protocol {
+                    protocol::UDP => counters.icmp_out_dest_unreachs += 1,
+                    _ => counters.icmp_out_parm_probs += 1,
+                }
                 self.send_icmp_v6(mac, dst, src, &message, device);
             }
             _ => {}

@@ -20,11 +20,11 @@ const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 impl Link {
-    /// Takes a message of neighbour discovery, which has come from this link.
+    /// Takes a message of neighbour discovery, which has come from this link, in a frame of `sender`.
     pub(super) fn handle_discovery(
         &mut self,
         now: Instant,
-        src: Ipv6Addr,
+        (src, sender): (Ipv6Addr, Option<MacAddr>),
         message: Message,
         device: &mut Device,
     ) {
@@ -38,12 +38,16 @@ impl Link {
                     // A neighbour checks whether the address is free (RFC 4862 §5.4): it is not.
                     return self.advertise(target, None, device);
                 }
-                if let Some(mac) = source_mac.filter(|mac| mac.is_unicast())
+                let source_mac = source_mac.filter(|mac| mac.is_unicast());
+                if let Some(mac) = source_mac
                     && self.neighbours.asked(now, src.into(), mac)
                 {
                     self.wake_waiting(src.into());
                 }
-                let mac = source_mac.or_else(|| self.neighbours.peek(src.into()));
+                // One that probes whether this host is still there need not say its own address (RFC 4861 §4.3).
+                let mac = source_mac
+                    .or_else(|| self.neighbours.peek(src.into()))
+                    .or(sender);
                 self.advertise(target, mac.map(|mac| (src, mac)), device);
             }
             Message::NeighborAdvertisement {

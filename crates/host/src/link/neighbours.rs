@@ -124,7 +124,11 @@ impl Neighbours {
     /// Looks an address up, to send to it now.
     pub fn resolve(&mut self, now: Instant, address: IpAddr) -> Resolution {
         let Some(&index) = self.by_address.get(&address) else {
-            let Some(index) = self.insert(now, address) else {
+            let index = match self.has_room_to_ask() {
+                true => self.insert(now, address),
+                false => None,
+            };
+            let Some(index) = index else {
                 self.retry_at.get_or_insert(now + RETRANSMIT);
                 return Resolution::Full;
             };
@@ -359,6 +363,13 @@ impl Neighbours {
         if !self.active.contains(&index) {
             self.active.push(index);
         }
+    }
+
+    /// Strangers name addresses too, of which most are nobody's: these leave half of the room to neighbours that there are (RFC 6583 §7.1).
+    fn has_room_to_ask(&self) -> bool {
+        let is_asked = |&&index: &&u32| self.entries[index as usize].state == State::Incomplete;
+        let asked = self.active.iter().filter(is_asked).count();
+        asked < self.limit.div_ceil(2)
     }
 
     fn insert(&mut self, now: Instant, address: IpAddr) -> Option<u32> {

@@ -25,9 +25,12 @@ struct Known {
 }
 
 impl PathMtus {
-    /// A router has told of a connection's path, which the connection believes.
+    /// A router has told of a connection's path, which the connection believes. That it takes more than is known is no news (RFC 8201 §4).
     pub fn note(&mut self, now: Instant, destination: IpAddr, mss: u16) {
         self.forget(now);
+        if self.mss(now, destination).is_some_and(|known| known < mss) {
+            return;
+        }
         self.0.retain(|known| known.destination != destination);
         if self.0.len() == MOST {
             self.0.pop_front();
@@ -73,6 +76,8 @@ mod tests {
         assert_eq!(mtus.mss(later, address(1)), Some(1000));
         assert_eq!(mtus.mss(later, address(2)), None);
         mtus.note(later, address(1), 600);
+        // What was told late, or by a router farther on.
+        mtus.note(later, address(1), 900);
         assert_eq!(mtus.mss(now + GOOD_FOR, address(1)), Some(600));
         assert_eq!(mtus.mss(later + GOOD_FOR, address(1)), None);
     }

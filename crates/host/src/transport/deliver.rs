@@ -110,7 +110,14 @@ impl Transport {
             return Unmatched::Handled;
         }
         let Some(listener) = self.listeners.find(parsed.flow.dst) else {
-            return Unmatched::Refused(frame);
+            // A SYN that no listener takes leaves TIME-WAIT as it is.
+            let acknowledgement =
+                used.and_then(|_| self.time_wait.acknowledge(now, &parsed.flow, header));
+            let Some(reply) = acknowledgement else {
+                return Unmatched::Refused(frame);
+            };
+            self.link.reply(&frame, parsed, &reply, &mut self.device);
+            return Unmatched::Handled;
         };
         let flags = header.flags;
         if flags.contains(Flags::RST) || !flags.intersects(Flags::SYN | Flags::ACK) {
@@ -185,6 +192,9 @@ impl Transport {
             (Some(listener), None) => listener.handle_syn(now, flow, syn),
             (Some(listener), Some(used)) => listener.handle_reopening(now, flow, syn, used),
         };
+        if used.is_some() && !matches!(action, SynAction::Drop) {
+            self.time_wait.remove(&flow.reversed());
+        }
         match action {
             SynAction::Accept(connection) => {
                 self.add_passive(now, listener, connection, parsed, next_hop);

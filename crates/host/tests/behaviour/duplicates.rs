@@ -134,6 +134,25 @@ fn nobody_is_asked_from_an_address_that_is_tried() {
     assert_eq!(seen.borrow().iter().filter(|it| tells(it)).count(), 1);
 }
 
+/// RFC 4861 §4.3, §7.2.4: one that probes whether this host is still there need not say who it is itself.
+#[test]
+fn a_probe_of_a_neighbour_is_answered_where_it_came_from() {
+    let mut pair = pair(Dad::Off, Dad::Off);
+    pair.run_for(Duration::from_secs(15));
+    let seen = watch(&mut pair, SERVER);
+    let other = wire::ipv6::link_local(OTHER);
+    let message = icmp::Message::NeighborDiscovery(ndp::Message::NeighborSolicitation {
+        target: own(SERVER),
+        source_mac: None,
+    });
+    let ends = [(OTHER, other.into()), (Pair::mac(SERVER), v6(SERVER))];
+    let frame = network::icmp_v6(ends, 255, &message);
+    pair.deliver(SERVER, &frame);
+    pair.run_for(Duration::from_millis(5));
+    let answers = |(_, message): &&(IpAddr, ndp::Message)| matches!(message, ndp::Message::NeighborAdvertisement { solicited: true, target, .. } if *target == own(SERVER));
+    assert_eq!(seen.borrow().iter().filter(answers).count(), 1, "{seen:?}");
+}
+
 #[test]
 fn an_address_of_another_host_is_not_used() {
     for (message, dad) in [

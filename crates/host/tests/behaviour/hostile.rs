@@ -12,7 +12,7 @@ use testkit::pattern;
 use wire::icmp::v4::{Echo, Message, Unreachable};
 use wire::{FlowKey, ipv4};
 
-use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, v4};
+use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, v4, v6};
 use host::{CloseReason, Event, ListenOptions, Offload, SocketError};
 use sim::Fate;
 
@@ -67,6 +67,26 @@ fn a_protocol_that_nobody_speaks_is_refused_at_a_bounded_rate() {
     pair.run_for(Duration::from_millis(5));
     assert_eq!(pair.counter(SERVER, "IpInUnknownProtos"), 500);
     assert_eq!(pair.counter(SERVER, "IcmpOutDestUnreachs"), 100);
+}
+
+/// RFC 1122 §3.2.2; RFC 8200 §4, §4.7.
+#[test]
+fn errors_about_protocols_say_where_and_are_for_one_sender() {
+    let mut pair = hosts();
+    let mut deliver = |frame: &[u8], [unreachable, problems]: [u64; 2]| {
+        pair.deliver(SERVER, frame);
+        pair.run_for(Duration::from_millis(5));
+        assert_eq!(pair.counter(SERVER, "IcmpOutDestUnreachs"), unreachable);
+        assert_eq!(pair.counter(SERVER, "IcmpOutParmProbs"), problems);
+    };
+    let fill = |buffer: &mut [u8]| buffer.fill(1);
+    let mut group = network::ipv4(ends(), ipv4::protocol::UDP, 30, fill);
+    group[..6].fill(0xff);
+    deliver(&group, [0, 0]);
+    let ends = [CLIENT, SERVER].map(|at| (Pair::mac(at), v6(at)));
+    deliver(&network::ipv6(ends, 59, 30, fill), [0, 0]);
+    deliver(&network::ipv6(ends, ipv4::protocol::UDP, 30, fill), [1, 0]);
+    deliver(&network::ipv6(ends, 132, 30, fill), [1, 1]);
 }
 
 #[test]

@@ -90,7 +90,9 @@ fn a_new_incarnation_ends_time_wait() {
             reopens,
             "{val} {seq}"
         );
-        assert_eq!(table.contains(&to_peer), !reopens);
+        assert!(table.contains(&to_peer), "until somebody takes the SYN");
+        let ack = table.acknowledge(now, &to_peer.reversed(), &syn);
+        assert_eq!(ack.map(|ack| ack.flags), Some(Flags::ACK));
     }
 }
 

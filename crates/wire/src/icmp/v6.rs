@@ -39,6 +39,15 @@ pub enum Message<'a> {
         /// The packet, from its IP header on.
         original: &'a [u8],
     },
+    /// Something in the header of a packet of ours was not understood.
+    ParameterProblem {
+        /// What, see RFC 4443 §3.4; 1 is an unknown next header.
+        code: u8,
+        /// Where it is, in bytes from the packet's front.
+        pointer: u32,
+        /// The packet, from its IP header on.
+        original: &'a [u8],
+    },
     /// Neighbour discovery.
     NeighborDiscovery(ndp::Message),
     /// Another message; of no interest to a host.
@@ -77,6 +86,11 @@ impl<'a> Message<'a> {
                 original,
             },
             (TIME_EXCEEDED, code) => Message::TimeExceeded { code, original },
+            (PARAMETER_PROBLEM, code) => Message::ParameterProblem {
+                code,
+                pointer: u32_at(bytes, 4),
+                original,
+            },
             (kind, 0) if ndp::is_message(kind) => {
                 if hop_limit != ndp::HOP_LIMIT {
                     return Err(ParseError::BadValue(u32::from(hop_limit)));
@@ -124,6 +138,7 @@ impl<'a> Message<'a> {
             Message::Unreachable { code, .. } => (UNREACHABLE, code),
             Message::PacketTooBig { .. } => (PACKET_TOO_BIG, 0),
             Message::TimeExceeded { code, .. } => (TIME_EXCEEDED, code),
+            Message::ParameterProblem { code, .. } => (PARAMETER_PROBLEM, code),
             Message::NeighborDiscovery(message) => (message.kind(), 0),
             Message::Other { kind, code } => (kind, code),
         }
@@ -133,6 +148,7 @@ impl<'a> Message<'a> {
         match self {
             Message::EchoRequest(echo) | Message::EchoReply(echo) => echo.rest_of_header(),
             Message::PacketTooBig { mtu, .. } => *mtu,
+            Message::ParameterProblem { pointer, .. } => *pointer,
             _ => 0,
         }
     }
@@ -142,7 +158,8 @@ impl<'a> Message<'a> {
             Message::EchoRequest(echo) | Message::EchoReply(echo) => echo.data,
             Message::Unreachable { original, .. }
             | Message::PacketTooBig { original, .. }
-            | Message::TimeExceeded { original, .. } => original,
+            | Message::TimeExceeded { original, .. }
+            | Message::ParameterProblem { original, .. } => original,
             Message::NeighborDiscovery(_) | Message::Other { .. } => &[],
         }
     }
@@ -156,5 +173,6 @@ fn checksum_sum(src: Ipv6Addr, dst: Ipv6Addr, bytes: &[u8]) -> Sum {
 const UNREACHABLE: u8 = 1;
 const PACKET_TOO_BIG: u8 = 2;
 const TIME_EXCEEDED: u8 = 3;
+const PARAMETER_PROBLEM: u8 = 4;
 const ECHO_REQUEST: u8 = 128;
 const ECHO_REPLY: u8 = 129;

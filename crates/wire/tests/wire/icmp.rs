@@ -86,6 +86,11 @@ fn v6_messages_round_trip() {
         original,
     });
     round_trip_v6(v6::Message::TimeExceeded { code: 0, original });
+    round_trip_v6(v6::Message::ParameterProblem {
+        code: 1,
+        pointer: 6,
+        original,
+    });
 }
 
 #[test]

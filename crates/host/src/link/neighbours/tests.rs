@@ -92,10 +92,33 @@ fn the_cache_is_bounded_and_what_is_idle_makes_room() {
             .count(),
         4
     );
+}
+
+/// Whoever may send SYNs from addresses of the link has this host ask for each.
+#[test]
+fn addresses_that_nobody_has_leave_room_for_neighbours_in_use() {
+    let mut cache = Neighbours::new(8, &[1; 16]);
+    let mut now = Instant::now();
+    for host in 0..4 {
+        cache.resolve(now, address(host));
+        cache.answered(now, address(host), Some(MAC), true, true);
+    }
+    // All of them may give way.
+    now += Duration::from_secs(60);
     for host in 200..204 {
         assert_eq!(cache.resolve(now, address(host)), Resolution::Pending);
     }
     assert_eq!(cache.resolve(now, address(204)), Resolution::Full);
+    assert!((0..4).all(|host| cache.peek(address(host)).is_some()));
+    // One that says itself who it is needs no asking.
+    cache.asked(now, address(5), MAC);
+    assert_eq!(cache.peek(address(5)), Some(MAC));
+    // The next that is wanted has its turn once these were given up.
+    for _ in 0..4 {
+        now += Duration::from_secs(1);
+        polled(&mut cache, now);
+    }
+    assert_eq!(cache.resolve(now, address(204)), Resolution::Pending);
 }
 
 #[test]

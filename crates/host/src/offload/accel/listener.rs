@@ -91,13 +91,17 @@ impl Rules {
     }
 
     /// The NIC has forgotten them all: they are wanted anew.
-    pub fn forgotten(&mut self) {
+    pub fn forgotten(&mut self, counters: &mut Counters) {
         for rule in &mut self.rules {
-            rule.state = match rule.state {
-                State::Installed(_) => State::Wanted,
-                State::Unwanted => State::Free,
-                state => state,
+            let forgotten = match rule.state {
+                State::Installed(_) => Some(State::Wanted),
+                State::Unwanted => Some(State::Free),
+                _ => None,
             };
+            if let Some(state) = forgotten {
+                rule.state = state;
+                counters.accel_curr_listeners -= 1;
+            }
             rule.owed = 0;
         }
         self.dirty = true;

@@ -269,6 +269,8 @@ impl ConnectionOffload {
         for posted in std::mem::take(&mut self.accel.teardowns.posted) {
             self.finish_on_host(now, posted.socket);
         }
+        // The NIC tells of its room only when that changes, and what another one has told does not hold for this one.
+        self.accel.teardowns.room = Room::default();
     }
 
     fn finish_on_host(&mut self, now: Instant, id: SocketId) {

@@ -24,7 +24,8 @@ impl ConnectionOffload {
         // Those too whose end the NIC was still to tell.
         self.handoff.table.release_all();
         self.take_back_teardowns(now);
-        self.accel.rules.forgotten();
+        let counters = &mut self.transport.device.counters;
+        self.accel.rules.forgotten(counters);
     }
 
     /// Software does from here on what the socket's contexts have done.

@@ -359,6 +359,9 @@ fn rules_follow_the_listeners() {
     };
     let all = listen(&mut pair, everywhere, ListenOptions::default());
     assert_eq!(pair.counter(SERVER, "AccelCurrListeners"), 1);
+    pair.reset_nic(SERVER);
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(pair.counter(SERVER, "AccelCurrListeners"), 1);
     open(&mut pair, v4);
     accept(&mut pair, all);
     let one = listen(&mut pair, v4, ListenOptions::default());
