@@ -395,7 +395,7 @@ impl Session {
             return Err(Errno::INVAL);
         }
         if sending.is_held {
-            self.seal_rest(fd, &mut sending, libc::MSG_NOSIGNAL)?;
+            self.seal_rest(fd, &mut sending)?;
         }
         if sending.open > 0 {
             return Err(Errno::BUSY);
@@ -413,9 +413,9 @@ impl Session {
         let first = !sending.keys.are_set;
         if !first {
             // What is held open goes under the old keys.
-            self.seal_rest(fd, &mut sending, 0)?;
+            self.seal_rest(fd, &mut sending)?;
             if sending.device.owes_keys {
-                self.settle(fd, &mut sending, 0)?;
+                self.settle(fd, &mut sending)?;
             }
         }
         let taken = fits(&sending.keys, other, &info);

@@ -13,8 +13,11 @@ use rustix::net::sockopt::{self, Timeout};
 use crate::direct;
 use crate::session::Permit;
 
-/// Sends bytes as far as there is room; `flags` as for `send(2)`.
-pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> Result<usize, Errno> {
+/// What every call that sends asks for: whether there is a signal is decided by who has been called by the program.
+const SEND_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// Sends bytes as far as there is room.
+pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     retried(|| {
         // SAFETY: the bytes are borrowed for the call.
         unsafe {
@@ -23,7 +26,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> Result<usize
                 fd.as_raw_fd(),
                 bytes.as_ptr(),
                 bytes.len(),
-                flags | libc::MSG_DONTWAIT,
+                SEND_FLAGS,
                 0,
                 0,
             )
@@ -34,14 +37,13 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> Result<usize
 /// Most pieces that the kernel takes at once.
 const MOST_PIECES: usize = libc::UIO_MAXIOV as usize;
 
-/// Sends framed content as far as there is room; `flags` as for `send(2)`.
+/// Sends framed content as far as there is room.
 pub(crate) fn send_slices(
     _: Permit<'_>,
     fd: BorrowedFd<'_>,
     slices: &[IoSlice<'_>],
-    flags: i32,
 ) -> Result<usize, Errno> {
-    send_vector(fd, slices.as_ptr().cast(), slices.len(), flags)
+    send_vector(fd, slices.as_ptr().cast(), slices.len())
 }
 
 /// As [`send_slices`], for memory that may be gone: `EFAULT` if its first byte is.
@@ -49,16 +51,14 @@ pub(crate) fn send_pieces(
     _: Permit<'_>,
     fd: BorrowedFd<'_>,
     pieces: &[libc::iovec],
-    flags: i32,
 ) -> Result<usize, Errno> {
-    send_vector(fd, pieces.as_ptr(), pieces.len(), flags)
+    send_vector(fd, pieces.as_ptr(), pieces.len())
 }
 
 fn send_vector(
     fd: BorrowedFd<'_>,
     pieces: *const libc::iovec,
     count: usize,
-    flags: i32,
 ) -> Result<usize, Errno> {
     // SAFETY: a message without name and control messages is all zeros.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -71,7 +71,7 @@ fn send_vector(
                 libc::SYS_sendmsg,
                 fd.as_raw_fd(),
                 &raw const message,
-                flags | libc::MSG_DONTWAIT,
+                SEND_FLAGS,
             )
         }
     })

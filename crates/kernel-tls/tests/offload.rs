@@ -13,5 +13,6 @@ mod keys;
 mod nic;
 #[path = "offload/restart.rs"]
 mod restart;
+mod signals;
 #[path = "offload/stream.rs"]
 mod stream;

@@ -7,6 +7,7 @@ use kernel_tls::{Errno, RECORD_TYPE_DATA, SOL_TLS, Session, TLS_GET_RECORD_TYPE}
 use libc::{iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use crate::next::{interpose, other_names};
+use crate::send::message_flags;
 use crate::{answer, descriptors, table};
 
 /// Most pieces of a call (`IOV_MAX`).
@@ -100,23 +101,20 @@ interpose! {
     fn preadv2(fd: c_int, pieces: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
         match reader(fd) {
             // Sockets have no places.
-            // SAFETY: the caller's pieces.
-            Some(_) if offset == -1 => unsafe { readv(fd, pieces, count) },
+            Some(session) if offset == -1 => {
+                // SAFETY: the caller's pieces.
+                let received = message_flags(flags)
+                    .and_then(|flags| unsafe { receive_vector(&session, fd, pieces, count, flags) });
+                answer::count(received)
+            }
             _ => next(fd, pieces, count, offset, flags),
         }
     }
 
     fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
         match reader(fd) {
-            Some(session) => {
-                let count = usize::try_from(count).unwrap_or(usize::MAX);
-                // SAFETY: the caller's pieces.
-                let received = unsafe { scatter(pieces, count) }.and_then(|mut pieces| {
-                    let received = session.receive(table::borrow(&fd), &mut pieces, false, 0)?;
-                    Ok(received.len)
-                });
-                answer::count(received)
-            }
+            // SAFETY: the caller's pieces.
+            Some(session) => answer::count(unsafe { receive_vector(&session, fd, pieces, count, 0) }),
             None => next(fd, pieces, count),
         }
     }
@@ -183,6 +181,22 @@ unsafe fn receive_one(
 ) -> Result<usize, Errno> {
     // SAFETY: the caller's word.
     let mut pieces = [unsafe { bytes(room, len) }];
+    let received = session.receive(table::borrow(&fd), &mut pieces, false, flags)?;
+    Ok(received.len)
+}
+
+/// # Safety
+/// There are `count` pieces.
+unsafe fn receive_vector(
+    session: &Arc<Session>,
+    fd: c_int,
+    pieces: *const iovec,
+    count: c_int,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    // SAFETY: the caller's word.
+    let mut pieces = unsafe { scatter(pieces, count) }?;
     let received = session.receive(table::borrow(&fd), &mut pieces, false, flags)?;
     Ok(received.len)
 }

@@ -49,13 +49,8 @@ interpose! {
 
     fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
         match table::sender(fd) {
-            Some(session) => {
-                let count = usize::try_from(count).unwrap_or(usize::MAX);
-                // SAFETY: the caller's pieces.
-                let sent = unsafe { gather(pieces, count) }
-                    .and_then(|pieces| send_all(&session, fd, &pieces, 0));
-                answer::count(sent)
-            }
+            // SAFETY: the caller's pieces.
+            Some(session) => answer::count(unsafe { send_vector(&session, fd, pieces, count, 0) }),
             None => next(fd, pieces, count),
         }
     }
@@ -63,8 +58,12 @@ interpose! {
     fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
         match table::sender(fd) {
             // Sockets have no places.
-            // SAFETY: the caller's pieces.
-            Some(_) if offset == -1 => unsafe { writev(fd, pieces, count) },
+            Some(session) if offset == -1 => {
+                // SAFETY: the caller's pieces.
+                let sent = message_flags(flags)
+                    .and_then(|flags| unsafe { send_vector(&session, fd, pieces, count, flags) });
+                answer::count(sent)
+            }
             _ => next(fd, pieces, count, offset, flags),
         }
     }
@@ -134,6 +133,32 @@ fn send_all(
     flags: c_int,
 ) -> Result<usize, Errno> {
     session.send(table::borrow(&fd), pieces, RECORD_TYPE_DATA, flags)
+}
+
+/// # Safety
+/// There are `count` pieces.
+unsafe fn send_vector(
+    session: &Arc<Session>,
+    fd: c_int,
+    pieces: *const iovec,
+    count: c_int,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    // SAFETY: the caller's word.
+    let pieces = unsafe { gather(pieces, count) }?;
+    send_all(session, fd, &pieces, flags)
+}
+
+/// What the flags of `preadv2(2)` and `pwritev2(2)` are for a socket, in flags of `send(2)` and `recv(2)`. Those that are meant for files say nothing.
+pub(crate) fn message_flags(flags: c_int) -> Result<c_int, Errno> {
+    const RWF_NOSIGNAL: c_int = 0x100;
+    const OF_FILES: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND;
+    if flags & !(OF_FILES | libc::RWF_NOWAIT | RWF_NOSIGNAL) != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let given = |flag, message_flag| if flags & flag != 0 { message_flag } else { 0 };
+    Ok(given(libc::RWF_NOWAIT, libc::MSG_DONTWAIT) | given(RWF_NOSIGNAL, libc::MSG_NOSIGNAL))
 }
 
 /// # Safety

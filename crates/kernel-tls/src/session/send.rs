@@ -44,8 +44,22 @@ impl Session {
     ///
     /// # Errors
     /// `EAGAIN` when the socket takes nothing without waiting; `EOPNOTSUPP` for a flag that kernel TLS has not; `EINVAL` for `MSG_EOR` with `MSG_MORE`; what
-    /// the socket gives.
+    /// the socket gives. With `EPIPE` the thread gets `SIGPIPE`, unless the flags have `MSG_NOSIGNAL`.
     pub fn send(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        pieces: &[&[u8]],
+        record_type: u8,
+        flags: i32,
+    ) -> Result<usize, Errno> {
+        let sent = self.accept(fd, pieces, record_type, flags);
+        if sent == Err(Errno::PIPE) && flags & libc::MSG_NOSIGNAL == 0 {
+            signal_broken_pipe();
+        }
+        sent
+    }
+
+    fn accept(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
         pieces: &[&[u8]],
@@ -71,7 +85,7 @@ impl Session {
         Ok(sent)
     }
 
-    /// As [`send`](Self::send), without holding anything back.
+    /// As [`send`](Self::send), without holding anything back, and without a signal.
     fn send_now(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
@@ -84,7 +98,6 @@ impl Session {
             content: Content { pieces, skip: 0 },
             record_type,
             more: flags & libc::MSG_MORE != 0,
-            flags: flags & libc::MSG_NOSIGNAL,
             left: pieces.iter().map(|piece| piece.len()).sum(),
             accepted: 0,
         };
@@ -151,10 +164,10 @@ impl Session {
             return Err(Errno::PIPE);
         }
         let sealed = match all {
-            true => self.seal_rest(fd, sending, libc::MSG_NOSIGNAL),
+            true => self.seal_rest(fd, sending),
             false => Ok(()),
         };
-        let sent = sealed.and_then(|()| self.push(fd, sending, libc::MSG_NOSIGNAL));
+        let sent = sealed.and_then(|()| self.push(fd, sending));
         if let Err(error) = sent {
             self.keep_error(error);
         }
@@ -209,10 +222,10 @@ impl Session {
         sending: &mut LockedSending<'_>,
         job: &mut Job<'_, '_>,
     ) -> Result<(), Errno> {
-        let mut records = self.settle(fd, sending, job.flags)?;
+        let mut records = self.settle(fd, sending)?;
         if records.open > 0 && records.open_type != job.record_type {
             self.make_open(&mut records)?;
-            self.push(fd, &mut records, job.flags)?;
+            self.push(fd, &mut records)?;
         }
         self.send_job(fd, records, job)
     }
@@ -229,7 +242,7 @@ impl Session {
         };
         while job.left > 0 || !job.more && sending.open > 0 {
             self.fill(sending, job)?;
-            self.push(fd, sending, job.flags)?;
+            self.push(fd, sending)?;
         }
         Ok(())
     }
@@ -239,13 +252,12 @@ impl Session {
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
         sending: &'a mut LockedSending<'g>,
-        flags: i32,
     ) -> Result<Records<'a, 'g>, Errno> {
         sending.keys.check()?;
         if self.shuts.load(Relaxed) {
             return Err(Errno::PIPE);
         }
-        self.push(fd, sending, flags)?;
+        self.push(fd, sending)?;
         if sending.device.agreement.is_with_device() {
             self.agree(fd, sending)?;
         }
@@ -286,13 +298,12 @@ impl Session {
         &self,
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
-        flags: i32,
     ) -> Result<(), Errno> {
         if sending.open == 0 {
             return Ok(());
         }
         if !sending.has_room_for_record() {
-            self.push(fd, sending, flags)?;
+            self.push(fd, sending)?;
         }
         self.make_open(&mut sending.records()?)
     }
@@ -330,11 +341,11 @@ impl Session {
     }
 
     /// Sends what is made. Framed content is among it only as long as the NIC makes records: see `device_ends`.
-    fn push(&self, fd: BorrowedFd<'_>, sending: &mut Sending, flags: i32) -> Result<(), Errno> {
+    fn push(&self, fd: BorrowedFd<'_>, sending: &mut Sending) -> Result<(), Errno> {
         sending.keys.check()?;
         while sending.made_from < sending.made_to {
             let made = &sending.made[sending.made_from..sending.made_to];
-            match socket::send(fd, made, flags) {
+            match socket::send(fd, made) {
                 Ok(sent) => sending.made_from += sent,
                 Err(Errno::AGAIN) => {
                     // Room at the end is room for another record.
@@ -349,6 +360,13 @@ impl Session {
         (sending.made_from, sending.made_to) = (0, 0);
         Ok(())
     }
+}
+
+/// Tells the thread what `EPIPE` says, as Linux does (send(2)). No lock is held, for a handler may call on the socket: so the socket itself is told to raise
+/// no signal.
+fn signal_broken_pipe() {
+    // SAFETY: a signal to this thread.
+    unsafe { libc::raise(libc::SIGPIPE) };
 }
 
 fn count_record(records: usize, bytes: usize) {

@@ -6,6 +6,8 @@ mod held;
 #[path = "../../tests/keys/mod.rs"]
 mod keys;
 mod readiness;
+#[path = "../../tests/signals/mod.rs"]
+mod signals;
 mod stream;
 mod traces;
 

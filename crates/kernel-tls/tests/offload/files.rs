@@ -3,13 +3,18 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use kernel_tls::{Counter, Errno, RECORD_TYPE_DATA, TLS_TX_ZEROCOPY_RO, counters};
 use proptest::prelude::*;
+use rustix::net::sockopt::set_socket_linger;
 
-use crate::end::{CASES, Sender, connect, content, eventually, finish, keys, pattern, records};
+use crate::end::{
+    CASES, Sender, connect, connect_unread, content, eventually, finish, keys, pattern, records,
+};
 use crate::nic;
 use crate::restart::assert_is_boundary;
+use crate::signals::broken_pipes;
 
 /// A file with these bytes and no name.
 pub fn file(bytes: &[u8]) -> File {
@@ -114,6 +119,25 @@ fn a_file_goes_without_a_copy_where_it_may() {
         "the file stands behind what was sent"
     );
     assert_eq!(finish(sender, received, None), bytes);
+}
+
+#[test]
+fn a_file_for_a_connection_that_is_over_is_one_signal() {
+    let _running = nic::running();
+    let file = file(&pattern(100_000));
+    for zerocopy in [false, true] {
+        let (sender, peer) = connect_unread();
+        sender.set_keys(&keys((0x0304, 51), 1, 5));
+        if zerocopy {
+            sender.allow_zerocopy();
+        }
+        set_socket_linger(&peer, Some(Duration::ZERO)).expect("a socket option");
+        drop(peer);
+        eventually("the reset comes", || nic::is_over(&sender.socket));
+        let send = || broken_pipes(|| sender.send_file(&file, Some(0), 100_000));
+        assert_eq!(send(), (Err(Errno::CONNRESET), 0));
+        assert_eq!(send(), (Err(Errno::PIPE), 1));
+    }
 }
 
 #[test]

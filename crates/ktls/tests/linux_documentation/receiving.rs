@@ -20,9 +20,28 @@ cases! {
     "SO_RCVLOWAT counts content": low_water,
     "SO_RCVLOWAT counts content also if it was set before the keys": low_water_before_keys,
     "FIONREAD tells how much content there is": told_by_ioctl,
+    "SO_ERROR tells a reset that a call came to behind content": reset_behind_content,
 }
 
 const WORDS: &[u8] = b"eight by";
+
+fn reset_behind_content() {
+    let Pair { a, b } = Pair::keyed(TLS_1_3, 51);
+    send(a.as_raw_fd(), WORDS, 0).unwrap();
+    rustix::net::sockopt::set_socket_linger(&a, Some(std::time::Duration::ZERO)).unwrap();
+    drop(a);
+    let mut polled = [rustix::event::PollFd::new(
+        &b,
+        rustix::event::PollFlags::ERR,
+    )];
+    rustix::event::poll(&mut polled, None).unwrap();
+    let b = b.as_raw_fd();
+    assert_eq!(recv(b, 100, 0).unwrap(), WORDS);
+    let error = || get(b, libc::SOL_SOCKET, libc::SO_ERROR, 4).unwrap();
+    assert_eq!(error(), libc::ECONNRESET.to_ne_bytes());
+    assert_eq!(error(), [0; 4]);
+    assert_eq!(recv(b, 100, 0).unwrap(), b"");
+}
 
 fn every_call_decrypts() {
     for (version, cipher) in [(TLS_1_2, 51), (TLS_1_2, 54), (TLS_1_3, 52), (TLS_1_3, 54)] {

@@ -13,6 +13,8 @@ cases! {
     "MSG_MORE delays a record until it is not passed or the maximum is reached": more_delays,
     "flags that kernel TLS does not know are not supported": unknown_flags,
     "if send fails, data of a previous call with MSG_MORE is left on the socket buffer": left_by_a_failure,
+    "a send on a socket that is shut down for sending raises SIGPIPE, unless MSG_NOSIGNAL is set": broken_pipes,
+    "RWF_NOWAIT has preadv2 and pwritev2 not wait, and unknown flags are not supported": vector_flags,
     "what is held back for a file leaves before the program waits": held_for_a_file,
 }
 
@@ -150,6 +152,86 @@ fn unknown_flags() {
     }
     let both = libc::MSG_MORE | libc::MSG_EOR;
     assert_eq!(errno(send(pair.a(), b"x", both)), libc::EINVAL);
+}
+
+/// Whether a child dies of `SIGPIPE` when it does this to the socket.
+fn dies_of_signal(act: &dyn Fn()) -> bool {
+    let mut status = 0;
+    // SAFETY: the child does nothing but what is tried, and ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            act();
+            libc::_exit(0);
+        }
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+    }
+    libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGPIPE
+}
+
+fn broken_pipes() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    let a = pair.a();
+    let (data, len) = (SECRET.as_ptr().cast::<libc::c_void>(), SECRET.len());
+    let piece = libc::iovec {
+        iov_base: data.cast_mut(),
+        iov_len: len,
+    };
+    let mut file = std::fs::File::from(memory());
+    file.write_all(SECRET).unwrap();
+    let (from, to) = rustix::pipe::pipe().unwrap();
+    rustix::io::write(&to, SECRET).unwrap();
+    let nowhere = std::ptr::null_mut;
+    // SAFETY: numbers only.
+    assert_eq!(unsafe { libc::shutdown(a, libc::SHUT_WR) }, 0);
+    // SAFETY: pointers and lengths of what lives as long as the calls.
+    let calls: [&dyn Fn() -> isize; 6] = unsafe {
+        [
+            &|| libc::send(a, data, len, 0),
+            &|| libc::write(a, data, len),
+            &|| libc::writev(a, &piece, 1),
+            &|| libc::pwritev2(a, &piece, 1, -1, 0),
+            &|| libc::sendfile(a, file.as_raw_fd(), &mut 0, len),
+            &|| libc::splice(from.as_raw_fd(), nowhere(), a, nowhere(), len, 0),
+        ]
+    };
+    for (number, call) in calls.iter().enumerate() {
+        let act = || {
+            call();
+        };
+        assert!(dies_of_signal(&act), "call {number}");
+    }
+    let act = || drop(send(a, SECRET, libc::MSG_NOSIGNAL));
+    assert!(!dies_of_signal(&act));
+    // The program that runs the tests ignores it.
+    assert_eq!(errno(send(a, SECRET, 0)), libc::EPIPE);
+}
+
+fn vector_flags() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    let mut room = vec![0_u8; 10_000];
+    let piece = libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    };
+    // SAFETY: the piece lives as long as the calls.
+    let read = |flags| checked(unsafe { libc::preadv2(pair.b(), &piece, 1, -1, flags) });
+    // SAFETY: as above.
+    let write = |flags| checked(unsafe { libc::pwritev2(pair.a(), &piece, 1, -1, flags) });
+    assert_eq!(errno(read(libc::RWF_NOWAIT)), libc::EAGAIN);
+    assert_eq!(errno(read(1 << 30)), libc::EOPNOTSUPP);
+    assert_eq!(errno(write(1 << 30)), libc::EOPNOTSUPP);
+    let mut written = 0;
+    let full = loop {
+        match write(libc::RWF_NOWAIT | libc::RWF_DSYNC) {
+            Ok(bytes) => written += bytes,
+            Err(error) => break error.raw_os_error(),
+        }
+    };
+    assert_eq!(full, Some(libc::EAGAIN));
+    assert!(written > 0);
+    assert_eq!(read(0).unwrap(), room.len());
 }
 
 fn left_by_a_failure() {

@@ -77,7 +77,7 @@ pub fn keys(version: u16, cipher: u16, key: u8) -> Vec<u8> {
     crate::keys::keys(version, cipher, key, 0)
 }
 
-fn checked(result: isize) -> Result<usize> {
+pub fn checked(result: isize) -> Result<usize> {
     usize::try_from(result).map_err(|_| Error::last_os_error())
 }
 

@@ -9,8 +9,6 @@ pub(super) struct Job<'p, 'c> {
     pub(super) record_type: u8,
     /// The last record is held open.
     pub(super) more: bool,
-    /// For the socket.
-    pub(super) flags: i32,
     /// Bytes that are still to be accepted.
     pub(super) left: usize,
     pub(super) accepted: usize,
@@ -26,7 +24,6 @@ impl Job<'_, '_> {
             },
             record_type,
             more: false,
-            flags: 0,
             left: 0,
             accepted: 0,
         }

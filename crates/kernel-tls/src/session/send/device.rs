@@ -34,7 +34,7 @@ impl Session {
                 break;
             }
             self.send_batch(fd, epoch, job, whole)?;
-            self.push(fd, epoch, job.flags)?;
+            self.push(fd, epoch)?;
         }
         // Less than a record is left, to be held open.
         let (at, len) = (epoch.open, job.left);
@@ -74,7 +74,7 @@ impl Session {
             job.content.slices(from..to, &mut slices);
         }
         slices.push(IoSlice::new(&framing[batch.framing_range(batch.records())]));
-        let sent = socket::send_slices(batch.permit(), fd, &slices, job.flags)?;
+        let sent = socket::send_slices(batch.permit(), fd, &slices)?;
         let begun = batch.begun(sent);
         let rest = sent..batch.len_of(begun);
         let kept = rest.len();

@@ -11,7 +11,7 @@ use super::batch::MOST_RECORDS;
 use super::content::Job;
 use super::device::took;
 use super::frame::{Frame, MAX_FRAME, Part, fill_rest, took_front};
-use super::{Session, pipe};
+use super::{Session, pipe, signal_broken_pipe};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::mapped_files::{self, WINDOW};
@@ -34,7 +34,7 @@ impl Session {
     /// Sends up to `count` bytes of a file, from `offset` or from where the file stands, as `sendfile(2)` does; answers how many were accepted.
     ///
     /// # Errors
-    /// As [`send`](Self::send), and what reading gives, when nothing was accepted.
+    /// As [`send`](Self::send) without flags, and what reading gives, when nothing was accepted.
     pub fn send_file(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
@@ -49,9 +49,18 @@ impl Session {
             None => rustix::fs::seek(file, SeekFrom::Current(0)).map_or(Place::Next, Place::At),
         };
         held::before_file(self);
-        let sent = self
-            .send_from(fd, Source { file, place }, count)
-            .map_err(|error| self.or_pending(error))?;
+        let sent = match self.send_from(fd, Source { file, place }, count) {
+            Ok(sent) => sent,
+            Err(Unsent::Signalled) => return Err(Errno::PIPE),
+            Err(Unsent::Memory) => return Err(Errno::FAULT),
+            Err(Unsent::Socket(error)) => {
+                let error = self.or_pending(error);
+                if error == Errno::PIPE {
+                    signal_broken_pipe();
+                }
+                return Err(error);
+            }
+        };
         if sent > 0 {
             held::forget(self);
         }
@@ -66,7 +75,7 @@ impl Session {
         fd: BorrowedFd<'_>,
         source: Source<'_>,
         count: usize,
-    ) -> Result<usize, Errno> {
+    ) -> Result<usize, Unsent> {
         if count >= WORTH_MAPPING
             && self.sending().device.agreement.is_with_device()
             && let Place::At(from) = source.place
@@ -77,8 +86,8 @@ impl Session {
                 let count = count.min(usize::try_from(left).unwrap_or(usize::MAX));
                 let sent = match self.send_mapped(fd, source.file, &stat, from, count) {
                     Ok(sent) => sent,
-                    Err(Unsent::Socket(error)) => return Err(error),
                     Err(Unsent::Memory) => 0,
+                    Err(unsent) => return Err(unsent),
                 };
                 if sent > 0 || count == 0 {
                     return Ok(sent);
@@ -91,7 +100,7 @@ impl Session {
         {
             return Ok(sent);
         }
-        self.send_read(fd, source, count)
+        Ok(self.send_read(fd, source, count)?)
     }
 
     /// Sends what a record has room for. `None` if it hasn't, or if it must be waited for.
@@ -103,7 +112,7 @@ impl Session {
         count: usize,
     ) -> Result<Option<usize>, Errno> {
         let mut sending = self.sending();
-        let mut records = match self.settle(fd, &mut sending, 0) {
+        let mut records = match self.settle(fd, &mut sending) {
             Err(Errno::AGAIN) => return Ok(None),
             other => other?,
         };
@@ -195,7 +204,7 @@ impl Session {
         let mut limit = WaitLimit::new(Want::Room, 0);
         loop {
             let mut sending = self.sending();
-            match self.settle(fd, &mut sending, 0) {
+            match self.settle(fd, &mut sending) {
                 Err(Errno::AGAIN) => {
                     drop(sending);
                     limit.wait(fd)?;
@@ -232,7 +241,7 @@ impl Session {
                 zerocopy,
             };
             let mut sending = self.sending();
-            let sent = match self.settle(fd, &mut sending, 0) {
+            let sent = match self.settle(fd, &mut sending) {
                 Ok(Records::Device(mut epoch)) => self.send_part(fd, &mut epoch, &part),
                 // It has stopped: what is left is read, and made records here.
                 Ok(Records::Software(_)) => break,
@@ -256,7 +265,7 @@ impl Session {
                     self.keep_error(error);
                     break;
                 }
-                Err(Unsent::Memory) => break,
+                Err(Unsent::Signalled | Unsent::Memory) => break,
             }
         }
         Ok(accepted)
@@ -271,7 +280,7 @@ impl Session {
     ) -> Result<usize, Unsent> {
         if epoch.open > 0 && epoch.open_type != RECORD_TYPE_DATA {
             self.frame_open(epoch).map_err(Unsent::Socket)?;
-            self.push(fd, epoch, 0).map_err(Unsent::Socket)?;
+            self.push(fd, epoch).map_err(Unsent::Socket)?;
         }
         let state = &mut **epoch;
         let goes_before = state.is_held && state.open <= held::MOST;
@@ -291,9 +300,9 @@ impl Session {
                     counters().add(Counter::TxZerocopyBytes, sent as u64);
                     return Ok(sent);
                 }
-                Err(Unsent::Socket(error)) => return Err(Unsent::Socket(error)),
                 // No pipe, or one without room: with a copy.
                 Err(Unsent::Memory) => {}
+                Err(unsent) => return Err(unsent),
             }
         }
         let frame = Frame::new(epoch, part.len, MOST_RECORDS);
@@ -303,7 +312,7 @@ impl Session {
         frame.write(epoch, framing);
         let mut pieces = Vec::new();
         part.put_pieces(&frame, framing, &mut pieces);
-        match socket::send_pieces(frame.batch.permit(), fd, &pieces, 0) {
+        match socket::send_pieces(frame.batch.permit(), fd, &pieces) {
             Ok(sent) => self.record_sent(fd, epoch, &frame, part, framing, sent),
             Err(Errno::FAULT) => Err(Unsent::Memory),
             Err(error) => Err(Unsent::Socket(error)),
@@ -337,6 +346,7 @@ impl Session {
                     self.record_sent(fd, epoch, &frame, part, framing, sent),
                     put - sent,
                 ),
+                Err(Errno::PIPE) => (Err(Unsent::Signalled), put),
                 Err(error) => (Err(Unsent::Socket(error)), put),
             }
         });
@@ -381,8 +391,16 @@ impl Session {
 enum Unsent {
     /// What the socket says.
     Socket(Errno),
+    /// `EPIPE`, with which the kernel has raised `SIGPIPE`: `splice` has no way to ask for none.
+    Signalled,
     /// The file is not where it was mapped.
     Memory,
+}
+
+impl From<Errno> for Unsent {
+    fn from(error: Errno) -> Unsent {
+        Unsent::Socket(error)
+    }
 }
 
 /// Where the next byte is read.

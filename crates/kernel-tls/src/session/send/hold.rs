@@ -20,7 +20,7 @@ impl Session {
         len: usize,
     ) -> Result<bool, Errno> {
         let mut sending = self.sending();
-        match self.settle(fd, &mut sending, libc::MSG_NOSIGNAL) {
+        match self.settle(fd, &mut sending) {
             Ok(records) if records.open == 0 && len <= records.max_content() => {}
             Ok(_) | Err(Errno::AGAIN) => return Ok(false),
             Err(error) => return Err(error),

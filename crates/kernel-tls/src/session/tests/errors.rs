@@ -2,11 +2,13 @@
 
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
+use super::signals::broken_pipes;
 use super::{End, TLS_1_3, keyed, pattern};
 use crate::RECORD_TYPE_DATA;
 use crate::socket::is_over;
@@ -68,4 +70,49 @@ fn a_reset_that_a_look_has_come_to_is_told_by_the_call_behind_it() {
         assert_eq!(told, Some(Errno::CONNRESET));
         assert_eq!(a.session.take_error(), None);
     }
+}
+
+#[test]
+fn a_broken_pipe_is_one_signal_unless_the_call_wants_none() {
+    for is_reset in [false, true] {
+        for flags in [0, libc::MSG_MORE] {
+            let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+            // The peer has to be there for the end.
+            let _peer = match is_reset {
+                false => {
+                    assert_eq!(a.session.shut_sending(a.socket.as_fd()), Ok(()));
+                    Some(b)
+                }
+                true => {
+                    reset(b, &a);
+                    assert_eq!(a.read(1), Err(Errno::CONNRESET));
+                    // It is made a record, and waits.
+                    assert_eq!(a.send(b"x", RECORD_TYPE_DATA, 0), Ok(1));
+                    None
+                }
+            };
+            let send = |flags| broken_pipes(|| a.send(b"x", RECORD_TYPE_DATA, flags));
+            assert_eq!(send(flags), (Err(Errno::PIPE), 1));
+            assert_eq!(send(flags | libc::MSG_NOSIGNAL), (Err(Errno::PIPE), 0));
+        }
+    }
+}
+
+#[test]
+fn a_message_that_would_be_held_back_has_the_signal_too() {
+    let (a, _b) = keyed(TLS_1_3, 51).expect("loopback");
+    crate::before_wait();
+    a.session.joins_files.store(true, Relaxed);
+    assert_eq!(a.session.shut_sending(a.socket.as_fd()), Ok(()));
+    let sent = broken_pipes(|| a.send(b"x", RECORD_TYPE_DATA, 0));
+    assert_eq!(sent, (Err(Errno::PIPE), 1));
+}
+
+#[test]
+fn a_connection_that_is_over_is_not_shut_down() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    reset(b, &a);
+    let shut = a.session.shut_sending(a.socket.as_fd());
+    assert_eq!(shut, Err(Errno::NOTCONN));
+    assert_eq!(a.read(1), Err(Errno::CONNRESET));
 }

@@ -105,7 +105,6 @@ fn a_call_ends_where_there_is_no_number_for_another_record() {
             },
             record_type: abi::RECORD_TYPE_DATA,
             more: false,
-            flags: 0,
             left: content.len(),
             accepted: 0,
         };
