@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::ethernet::MacAddr;
 use wire::ipv6;
 
+use super::routers::Routers;
 use crate::{Cidr, Dad, StackConfig};
 
 /// The stack's one network interface.
@@ -19,8 +20,7 @@ pub(crate) struct Interface {
     gateway_v4: Option<Ipv4Addr>,
     /// As configured; one that is advertised does not take its place.
     gateway_v6: Option<Ipv6Addr>,
-    /// The router that has advertised itself last.
-    advertised: Option<Ipv6Addr>,
+    pub routers: Routers,
 }
 
 impl Interface {
@@ -41,7 +41,7 @@ impl Interface {
             withheld,
             gateway_v4: config.gateway_v4,
             gateway_v6: config.gateway_v6,
-            advertised: None,
+            routers: Routers::default(),
         }
     }
 
@@ -144,17 +144,13 @@ impl Interface {
         }
         match remote {
             IpAddr::V4(_) => self.gateway_v4.map(IpAddr::V4),
-            IpAddr::V6(_) => self.gateway_v6.or(self.advertised).map(IpAddr::V6),
+            IpAddr::V6(_) => self.gateway_v6.or(self.routers.first()).map(IpAddr::V6),
         }
     }
 
-    /// A router advertised itself, or withdrew with a lifetime of 0 (RFC 4861 §6.3.4).
-    pub fn advertised(&mut self, router: Ipv6Addr, lifetime: u16) {
-        if lifetime > 0 {
-            self.advertised = Some(router);
-        } else if self.advertised == Some(router) {
-            self.advertised = None;
-        }
+    /// The same for a connection that was handed to `before` so far: it stays there if there is none now.
+    pub fn next_hop_of(&self, remote: IpAddr, before: IpAddr) -> IpAddr {
+        self.next_hop(remote).unwrap_or(before)
     }
 
     /// The MSS that fits the link, for a family (RFC 6691).

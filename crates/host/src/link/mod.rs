@@ -9,6 +9,7 @@ mod interface;
 mod ndp;
 mod neighbours;
 mod path_mtu;
+mod routers;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -68,6 +69,8 @@ pub(crate) enum LinkEvent {
 /// Router solicitations still to be sent, and when the next one is (RFC 4861 §6.3.7).
 #[derive(Debug)]
 struct Solicitations {
+    /// When no router is known: one is asked for.
+    wanted: bool,
     left: u8,
     at: Instant,
 }
@@ -86,6 +89,8 @@ pub(crate) struct TooBig {
     pub mtu: u32,
 }
 
+/// How often a router is asked for (RFC 4861 §10).
+const SOLICITATIONS: u8 = 3;
 /// Bytes behind the IP header that tell which packet it was (RFC 792).
 const QUOTED: usize = 8;
 
@@ -101,7 +106,8 @@ impl Link {
             path_mtus: PathMtus::default(),
             answers,
             solicitations: Solicitations {
-                left: if solicits { 3 } else { 0 },
+                wanted: solicits,
+                left: if solicits { SOLICITATIONS } else { 0 },
                 at: now,
             },
             icmp_errors: ErrorLimit::new(now),
@@ -121,10 +127,16 @@ impl Link {
         let solicitations = &self.solicitations;
         let solicit_at = (solicitations.left > 0).then_some(solicitations.at);
         let detect_at = self.detection.poll_timeout();
-        [self.neighbours.poll_timeout(), solicit_at, detect_at]
-            .into_iter()
-            .flatten()
-            .min()
+        let expire_at = self.interface.routers.poll_timeout();
+        [
+            self.neighbours.poll_timeout(),
+            solicit_at,
+            detect_at,
+            expire_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Takes a frame that is no TCP segment.
@@ -195,6 +207,12 @@ impl Link {
             }
             Resolution::Pending | Resolution::Full => None,
         }
+    }
+
+    /// Where packets of a connection go now that were handed to `before` so far, if that is known.
+    pub fn mac_towards(&self, remote: IpAddr, before: IpAddr) -> Option<MacAddr> {
+        self.neighbours
+            .peek(self.interface.next_hop_of(remote, before))
     }
 
     /// Tells a peer that its packet was too big for a link behind this host, as a translator of addresses does (RFC 5508 §4.2).

@@ -66,9 +66,12 @@ impl Link {
                 }
             }
             Message::RouterAdvertisement(advertisement) if src.is_unicast_link_local() => {
-                self.solicitations.left = 0;
-                self.interface
-                    .advertised(src, advertisement.router_lifetime);
+                let lifetime = advertisement.router_lifetime;
+                self.interface.routers.advertised(now, src, lifetime);
+                match lifetime {
+                    0 => self.has_lost_router(now, src),
+                    _ => self.solicitations.left = 0,
+                }
                 if let Some(mac) = advertisement
                     .options
                     .source_mac
@@ -82,9 +85,21 @@ impl Link {
         }
     }
 
+    /// This neighbour forwards nothing any more: what goes through it goes through another router, if there is one (RFC 4861 §6.3.5).
+    fn has_lost_router(&mut self, now: Instant, router: Ipv6Addr) {
+        self.neighbours.forget(router.into());
+        let solicitations = &mut self.solicitations;
+        if solicitations.wanted && self.interface.routers.first().is_none() {
+            (solicitations.left, solicitations.at) = (super::SOLICITATIONS, now);
+        }
+    }
+
     /// Sends the questions that are due, and gives up on neighbours that do not answer.
     pub fn poll(&mut self, now: Instant, device: &mut Device) -> bool {
         let mut progress = self.detect_duplicates(now, device);
+        while let Some(router) = self.interface.routers.take_expired(now) {
+            self.has_lost_router(now, router);
+        }
         progress |= self.solicit_router(now, device);
         if self.neighbours.poll_timeout().is_none_or(|at| at > now) {
             return progress;
@@ -104,6 +119,9 @@ impl Link {
         }
         for address in silent {
             device.counters.neighbour_failed += 1;
+            if let IpAddr::V6(address) = address {
+                self.interface.routers.is_silent(address);
+            }
             let events = &mut self.events;
             self.neighbours.take_waiting(address, |id| {
                 events.push_back(LinkEvent::HopUnreachable(id));

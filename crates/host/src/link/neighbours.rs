@@ -408,6 +408,15 @@ impl Neighbours {
         Some(index)
     }
 
+    /// What is known of an address does not hold any more.
+    pub fn forget(&mut self, address: IpAddr) {
+        if let Some(&index) = self.by_address.get(&address)
+            && self.entries[index as usize].state != State::Incomplete
+        {
+            self.remove(index);
+        }
+    }
+
     fn remove(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         self.by_address.remove(&entry.address);

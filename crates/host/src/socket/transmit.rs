@@ -118,7 +118,10 @@ impl Socket {
         {
             return true;
         }
-        let next_hop = self.route.next_hop;
+        let next_hop = link
+            .interface
+            .next_hop_of(self.flow.dst.0, self.route.next_hop);
+        self.route.next_hop = next_hop;
         if self.tcp.state() == State::Closed && link.neighbours.peek(next_hop).is_none() {
             // The reset of a connection that is over is worth no question.
             self.lose_segments(now);

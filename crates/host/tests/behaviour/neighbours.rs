@@ -1,12 +1,18 @@
 //! Neighbours that go away, and a table that has no room for them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::pair::{CLIENT, Connected as _, SERVER, hosts_with, v4};
+use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts_with, v4};
 use host::{CloseReason, Event};
 use sim::Fate;
+use testkit::network;
+use wire::ethernet::{self, MacAddr};
+use wire::icmp::ndp::{self, RouterAdvertisement};
+use wire::icmp::v6;
+use wire::packet::{self, Class};
 
 /// A connection whose neighbour is gone times out as TCP has it, also if nothing of it was ever posted since.
 #[test]
@@ -71,4 +77,85 @@ fn a_full_neighbour_table_delays_a_connection_and_no_more() {
         .expect("a route");
     pair.run_for(Duration::from_secs(30));
     assert!(pair.events(CLIENT).contains(&Event::Connected(client)));
+}
+
+/// A router says for how many seconds it is one.
+fn advertise(pair: &mut Pair, router: MacAddr, lifetime: u16) {
+    let all = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let group = MacAddr::of_group(all.into()).expect("a group");
+    let advertisement = RouterAdvertisement {
+        hop_limit: 64,
+        managed: false,
+        other_configuration: false,
+        router_lifetime: lifetime,
+        reachable_time: 0,
+        retransmit_timer: 0,
+        options: ndp::Options {
+            source_mac: Some(router),
+            ..ndp::Options::default()
+        },
+    };
+    let message = v6::Message::NeighborDiscovery(ndp::Message::RouterAdvertisement(advertisement));
+    let own = wire::ipv6::link_local(router);
+    let ends = [(router, own.into()), (group, all.into())];
+    pair.deliver(CLIENT, &network::icmp_v6(ends, 255, &message));
+    pair.run_for(Duration::from_millis(5));
+}
+
+/// RFC 4861 §6.3.4 to §6.3.6: also those that have begun through another one.
+#[test]
+fn connections_beyond_the_link_go_through_a_router_that_is_there() {
+    let [first, second] = [1, 2].map(|n| MacAddr([2, 0, 0, 0, 0x77, n]));
+    let mut pair = hosts_with(|_, _| {});
+    let beyond: SocketAddr = "[2001:db8:77::1]:80".parse().expect("an address");
+    let connects = |pair: &mut Pair| {
+        let now = pair.now();
+        pair.stack(CLIENT).connect(now, beyond).is_ok()
+    };
+    let hops = Rc::new(RefCell::new(Vec::new()));
+    let noted = Rc::clone(&hops);
+    pair.decide(move |from, _, frame| {
+        if from == CLIENT && matches!(packet::classify(frame), Class::Tcp(_)) {
+            noted.borrow_mut().extend(ethernet::destination(frame));
+        }
+        Fate::Pass
+    });
+    assert!(!connects(&mut pair), "no route");
+    advertise(&mut pair, first, 1800);
+    advertise(&mut pair, second, 1800);
+    assert!(connects(&mut pair));
+    pair.run_for(Duration::from_millis(5));
+    assert_eq!(hops.take(), [first]);
+    advertise(&mut pair, first, 0);
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(hops.take(), [second], "the SYN once more");
+    advertise(&mut pair, second, 30);
+    assert!(connects(&mut pair));
+    pair.run_for(Duration::from_secs(31));
+    assert!(!connects(&mut pair), "its time is over");
+}
+
+/// RFC 4861 §7.3.3.
+#[test]
+fn a_router_that_does_not_answer_gives_way_to_another() {
+    let [first, second] = [1, 2].map(|n| MacAddr([2, 0, 0, 0, 0x77, n]));
+    let mut pair = hosts_with(|_, _| {});
+    let beyond: SocketAddr = "[2001:db8:77::1]:80".parse().expect("an address");
+    let last = Rc::new(Cell::new(None));
+    let noted = Rc::clone(&last);
+    pair.decide(move |from, _, frame| {
+        if from == CLIENT && matches!(packet::classify(frame), Class::Tcp(_)) {
+            noted.set(ethernet::destination(frame));
+        }
+        Fate::Pass
+    });
+    advertise(&mut pair, first, 1800);
+    advertise(&mut pair, second, 1800);
+    let now = pair.now();
+    pair.stack(CLIENT).connect(now, beyond).expect("a route");
+    pair.run_for(Duration::from_millis(5));
+    assert_eq!(last.get(), Some(first));
+    // Nobody answers its SYNs, nor where the router is.
+    pair.run_for(Duration::from_secs(40));
+    assert_eq!(last.get(), Some(second));
 }

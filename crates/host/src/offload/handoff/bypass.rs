@@ -128,7 +128,12 @@ impl Bypass<'_> {
             && self.link.neighbours.mac(hop, now).is_none()
         {
             // It is time to ask whether the next hop is still there.
-            self.link.neighbours.resolve(now, socket.route.next_hop);
+            let next_hop = &mut socket.route.next_hop;
+            *next_hop = self
+                .link
+                .interface
+                .next_hop_of(socket.flow.dst.0, *next_hop);
+            self.link.neighbours.resolve(now, *next_hop);
         }
         if self.offloaded.posted == socket.send.end() {
             return Ok(());

@@ -48,7 +48,8 @@ impl ConnectionOffload {
             .owner
             .handoff()
             .filter(|offloaded| offloaded.is_away());
-        let known = self.transport.link.neighbours.peek(socket.route.next_hop);
+        let link = &self.transport.link;
+        let known = link.mac_towards(socket.flow.dst.0, socket.route.next_hop);
         offloaded.is_some_and(|offloaded| known.is_some_and(|mac| mac != offloaded.hop))
     }
 }

@@ -93,9 +93,10 @@ impl ConnectionOffload {
             }
             let has_moved = (0..2).any(|side| {
                 let socket = self.transport.sockets.get(spliced.sockets[side]);
-                let next_hop = socket.map(|socket| socket.route.next_hop);
-                let known =
-                    next_hop.and_then(|next_hop| self.transport.link.neighbours.peek(next_hop));
+                let known = socket.and_then(|socket| {
+                    let link = &self.transport.link;
+                    link.mac_towards(socket.flow.dst.0, socket.route.next_hop)
+                });
                 known.is_some_and(|mac| mac != spliced.hops[side])
             });
             if has_moved {
