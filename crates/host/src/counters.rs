@@ -178,7 +178,7 @@ counters! {
     tcp_active_opens = "TcpActiveOpens",
     /// TCP connections accepted.
     tcp_passive_opens = "TcpPassiveOpens",
-    /// TCP connections refused or reset while opening.
+    /// TCP connections that ended before they were established.
     tcp_attempt_fails = "TcpAttemptFails",
     /// Established TCP connections that were reset.
     tcp_estab_resets = "TcpEstabResets",

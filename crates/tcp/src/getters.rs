@@ -35,6 +35,11 @@ impl Connection {
         self.passive
     }
 
+    /// The peer has acknowledged our SYN.
+    pub fn was_established(&self) -> bool {
+        self.snd.una != self.snd.iss
+    }
+
     /// Oldest position not acknowledged.
     pub fn snd_una(&self) -> SeqNum {
         self.snd.una

@@ -57,10 +57,11 @@ impl Transport {
                 self.events.push_back(event);
             }
         }
-        match reason {
-            CloseReason::Refused => self.device.counters.tcp_attempt_fails += 1,
-            CloseReason::Reset => self.device.counters.tcp_estab_resets += 1,
-            _ => {}
+        // RFC 4022: which of its states a connection leaves tells what it counts as.
+        if !socket.tcp.was_established() {
+            self.device.counters.tcp_attempt_fails += 1;
+        } else if reason == CloseReason::Reset {
+            self.device.counters.tcp_estab_resets += 1;
         }
         // What came in order before the end may still be read, but not after a failure of the session.
         if !matches!(

@@ -89,6 +89,26 @@ fn errors_about_protocols_say_where_and_are_for_one_sender() {
     deliver(&network::ipv6(ends, 132, 30, fill), [1, 1]);
 }
 
+/// RFC 4022, tcpAttemptFails and tcpEstabResets: the client's host knows nothing of the SYN, and resets what answers it.
+#[test]
+fn a_scan_of_ports_resets_no_established_connection() {
+    let mut pair = hosts();
+    pair.stack(SERVER)
+        .listen((v4(SERVER), 80).into(), ListenOptions::default())
+        .expect("free");
+    let flow = FlowKey::new((v4(CLIENT), 5000).into(), (v4(SERVER), 80).into());
+    let syn = wire::tcp::Header {
+        ack: wire::SeqNum(0),
+        flags: wire::tcp::Flags::SYN,
+        ..testkit::frames::ack(&flow, wire::SeqNum(100))
+    };
+    let [client, server] = [CLIENT, SERVER].map(Pair::mac);
+    pair.deliver(SERVER, &frame(client, server, &flow, &syn, &[]));
+    pair.run_for(Duration::from_millis(50));
+    assert_eq!(pair.counter(SERVER, "TcpAttemptFails"), 1);
+    assert_eq!(pair.counter(SERVER, "TcpEstabResets"), 0);
+}
+
 #[test]
 fn an_icmp_error_about_what_is_not_in_flight_is_ignored() {
     let mut pair = hosts();

@@ -111,6 +111,7 @@ fn a_neighbour_that_does_not_exist_is_unreachable() {
         pair.events(CLIENT)
             .contains(&Event::Closed(client, CloseReason::Unreachable))
     );
+    assert_eq!(pair.counter(CLIENT, "TcpAttemptFails"), 1);
     let elsewhere = "192.0.2.1:80".parse().expect("an address");
     let now = pair.now();
     assert!(matches!(
