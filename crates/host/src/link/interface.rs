@@ -1,5 +1,6 @@
 //! The host's addresses on its link, and where packets for others go first.
 
+use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::ethernet::MacAddr;
@@ -27,9 +28,7 @@ impl Interface {
     /// An interface; an IPv6 link-local address is added (RFC 4291 §2.5.6) if none is configured.
     pub fn new(mac: MacAddr, config: &StackConfig) -> Self {
         let mut addresses = config.addresses.clone();
-        let link_local =
-            |cidr: &Cidr| matches!(cidr.address, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        if !addresses.iter().any(link_local) {
+        if !addresses.iter().any(|cidr| is_link_local(cidr.address)) {
             addresses.push(Cidr::new(ipv6::link_local(mac).into(), 64));
         }
         let is_withheld = |cidr: &mut Cidr| config.dad == Dad::Wait && cidr.address.is_ipv6();
@@ -97,17 +96,28 @@ impl Interface {
         address == ALL_NODES || (self.own_v6()).any(|own| ipv6::solicited_node(own) == address)
     }
 
-    /// The address that packets to `remote` are sent from (a short form of RFC 6724): one on the same network, else
-    /// one that is routed beyond the link.
+    /// The address that packets to `remote` are sent from (a short form of RFC 6724 §5): one on the same network, the smallest that there is,
+    /// else one that is routed beyond the link; to global addresses a global one, to unique local ones a local one, and of these the one that
+    /// has most of its beginning in common. Of equal ones that which was configured first.
     pub fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
-        let family = |cidr: &&Cidr| cidr.address.is_ipv4() == remote.is_ipv4();
-        let on_link = self.own().filter(family).find(|cidr| cidr.contains(remote));
-        let routed = || {
-            self.own()
-                .filter(family)
-                .find(|cidr| !matches!(cidr.address, IpAddr::V6(v6) if v6.is_unicast_link_local()))
-        };
         self.next_hop(remote)?;
+        let of_family = |cidr: &&Cidr| cidr.address.is_ipv4() == remote.is_ipv4();
+        let on_link = self.own().filter(of_family);
+        let on_link = on_link
+            .filter(|cidr| cidr.contains(remote))
+            .min_by_key(|cidr| Reverse(cidr.prefix));
+        let routed = || {
+            let own = self.own().filter(of_family);
+            own.filter(|cidr| !is_link_local(cidr.address))
+                .min_by_key(|cidr| match (cidr.address, remote) {
+                    (IpAddr::V6(own), IpAddr::V6(remote)) => {
+                        let in_common = (own.to_bits() ^ remote.to_bits()).leading_zeros();
+                        let is_other = own.is_unique_local() != remote.is_unique_local();
+                        (is_other, Reverse(in_common.min(cidr.prefix.into())))
+                    }
+                    _ => (false, Reverse(0)),
+                })
+        };
         on_link.or_else(routed).map(|cidr| cidr.address)
     }
 
@@ -160,6 +170,44 @@ impl Interface {
     }
 }
 
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// No link is so small that less would be of use (RFC 9293 §3.7.1 allows 536).
 const MIN_MSS: u16 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 6724 §5, rules 2, 6 and 8.
+    #[test]
+    fn packets_leave_from_the_address_that_suits_their_destination() {
+        let own = [
+            "fd00::2/64",
+            "2001:db8::2/32",
+            "2001:db8:5::2/48",
+            "2002:77::2/64",
+        ];
+        let config = StackConfig {
+            addresses: own.map(|text| text.parse().expect("an address")).into(),
+            gateway_v6: Some("fe80::1".parse().expect("an address")),
+            ..StackConfig::default()
+        };
+        let interface = Interface::new(MacAddr([2, 0, 0, 0, 0, 1]), &config);
+        for (remote, source) in [
+            ("fd00::9", "fd00::2"),
+            ("fd77::9", "fd00::2"),
+            ("2001:db8:1::9", "2001:db8::2"),
+            ("2001:db8:5::9", "2001:db8:5::2"),
+            ("2001:4860::9", "2001:db8::2"),
+            ("2002:1::9", "2002:77::2"),
+        ] {
+            let remote: IpAddr = remote.parse().expect("an address");
+            let source: IpAddr = source.parse().expect("an address");
+            assert_eq!(interface.source_for(remote), Some(source), "to {remote}");
+        }
+    }
+}
