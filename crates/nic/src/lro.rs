@@ -27,8 +27,8 @@ const MAX_HEADERS: usize = 128;
 /// What an IP length field can say.
 const MAX_IP_PACKET: u32 = 65_535;
 
-/// Bytes of an Ethernet header before what follows the addresses.
-const ADDRESSES: usize = 12;
+/// Bytes of the type of what an Ethernet header or a VLAN's tag is before.
+const TYPE_LEN: usize = 2;
 /// In the byte of an IPv4 header that has its flags.
 const DONT_FRAGMENT: u8 = 0x40;
 const TCP_HEADER_LEN: usize = 20;
@@ -145,15 +145,19 @@ impl Session {
     /// extensions of IPv6, the bits beside TCP's data offset (RFC 9768: AE).
     fn has_same_fields(&self, frame: &[u8]) -> bool {
         let (l3, l4) = (usize::from(self.l3_offset), usize::from(self.l4_offset));
-        let same = |at: Range<usize>| frame[at.clone()] == self.headers[at];
+        let differ = |at: usize| frame[at] ^ self.headers[at];
+        let same = |at: Range<usize>| at.is_empty() || frame[at.clone()] == self.headers[at];
         let ip_is_same = match self.ip_version {
             IpVersion::V4 => {
-                (frame[l3 + 6] ^ self.headers[l3 + 6]) & DONT_FRAGMENT == 0
-                    && same(l3 + wire::ipv4::HEADER_LEN..l4)
+                differ(l3 + 6) & DONT_FRAGMENT == 0 && same(l3 + wire::ipv4::HEADER_LEN..l4)
             }
-            IpVersion::V6 => same(l3..l3 + 4) && same(l3 + wire::ipv6::HEADER_LEN..l4),
+            IpVersion::V6 => {
+                let label = differ(l3 + 1) & 0xf | differ(l3 + 2) | differ(l3 + 3);
+                label == 0 && same(l3 + wire::ipv6::HEADER_LEN..l4)
+            }
         };
-        ip_is_same && frame[l4 + 12] == self.headers[l4 + 12] && same(ADDRESSES..l3)
+        let vlan = wire::ethernet::HEADER_LEN - TYPE_LEN..l3 - TYPE_LEN;
+        ip_is_same && differ(l4 + 12) == 0 && same(vlan)
     }
 
     fn timestamps_advance(&self, parsed: &Parsed) -> bool {

@@ -272,7 +272,7 @@ fn is_served(segment: &Segment<'_>) -> bool {
     let flow = &parsed.flow;
     let plausible = is_of_one_host(flow.src.0)
         && is_of_one_host(flow.dst.0)
-        && ethernet::destination(segment.frame).is_some_and(|mac| mac.is_unicast())
+        && ethernet::is_for_one(segment.frame)
         && flow.src.1 != 0;
     // An answer would have no VLAN tag.
     let is_bare = parsed.l3_offset == ethernet::HEADER_LEN && parsed.payload_len == 0;

@@ -2,7 +2,7 @@
 
 use probes::DropReason;
 
-use super::Host;
+use super::{Host, put_headers};
 use crate::buffers;
 use crate::frame::Segment;
 use crate::ring::accel::Established;
@@ -32,7 +32,9 @@ impl Host<'_> {
         };
         let len = segment.len();
         let written = buffers::write(self.regions, buffer, 0, len, |to| {
-            to.copy_from(&segment.frame[..len as usize]);
+            let (headers, payload) = to.split_at(segment.headers().len());
+            put_headers(segment, headers);
+            payload.copy_from(segment.payload());
         });
         if written.is_none() {
             self.count_drop(DropReason::RxBadBuffer);

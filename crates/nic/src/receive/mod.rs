@@ -65,15 +65,22 @@ pub(crate) fn handle_frame(
         return function.drop_packet(DropReason::RxFaultDropped);
     }
     if let Some((parsed, hash)) = recent.parse(frame) {
-        let segment = Segment::new(frame, parsed, meta, hash);
-        return handle_arrived(offloads, function, now, segment);
+        offloads.accel.expect(hash);
+        if is_whole(function, frame, parsed, meta) {
+            let segment = Segment::new(frame, parsed, meta, hash);
+            handle_tcp(offloads, function, now, segment);
+        }
+        return;
     }
     match &classify(frame) {
         Class::Tcp(parsed) => {
             let hash = offloads.hasher.hash(&parsed.flow);
             recent.learn(frame, parsed, hash);
-            let segment = Segment::new(frame, parsed, meta, hash);
-            handle_arrived(offloads, function, now, segment);
+            offloads.accel.expect(hash);
+            if is_whole(function, frame, parsed, meta) {
+                let segment = Segment::new(frame, parsed, meta, hash);
+                handle_tcp(offloads, function, now, segment);
+            }
         }
         Class::Malformed(error) => drop_malformed(function, *error),
         class => {
@@ -86,6 +93,21 @@ pub(crate) fn handle_frame(
             }
         }
     }
+}
+
+/// Whether the checksums of a segment that has come are right. One that is not whole is dropped.
+#[inline(always)]
+fn is_whole(function: &mut Function, frame: &[u8], parsed: &Parsed, meta: FrameMeta) -> bool {
+    // A frame from a local sender may have TCP's checksum still to be made: it was never on a wire. The port speaks of that one only.
+    let is_right = match meta.checksum_valid || meta.needs_checksum.is_some() {
+        true => parsed.verify_ip_checksum(frame),
+        false => parsed.verify_checksums(frame),
+    };
+    match is_right {
+        true => function.counters.rx_csum_ok += 1,
+        false => function.drop_packet(DropReason::RxCsumBad),
+    }
+    is_right
 }
 
 /// Takes notice of a report that a segment of ours was too big for its path, if the device owns its flow. False when nothing like that
@@ -165,34 +187,6 @@ pub(crate) fn flush(function: &mut Function) -> bool {
         queue.give_back(&function.nic_packets);
     }
     all
-}
-
-/// Takes a segment whose checksums are still to be looked at.
-#[inline]
-fn handle_arrived(
-    offloads: &mut Offloads,
-    function: &mut Function,
-    now: Instant,
-    segment: Segment<'_>,
-) {
-    let Segment {
-        frame,
-        parsed,
-        meta,
-        hash,
-        ..
-    } = segment;
-    offloads.accel.expect(hash);
-    // A frame from a local sender may have TCP's checksum still to be made: it was never on a wire. The port speaks of that one only.
-    let is_valid = match meta.checksum_valid || meta.needs_checksum.is_some() {
-        true => parsed.verify_ip_checksum(frame),
-        false => parsed.verify_checksums(frame),
-    };
-    if !is_valid {
-        return function.drop_packet(DropReason::RxCsumBad);
-    }
-    function.counters.rx_csum_ok += 1;
-    handle_tcp(offloads, function, now, segment);
 }
 
 fn handle_tcp(

@@ -164,3 +164,25 @@ proptest! {
         prop_assert_eq!(established.sack, both.1);
     }
 }
+
+/// Of the packet that opens a connection too: the host may pass it on as it is.
+#[test]
+fn a_checksum_that_is_still_to_be_made_is_made_for_the_host() {
+    let mut rig = Rig::listening(options());
+    let flow = flow(false, 5000);
+    let (syn, answer) = rig.shake(&flow);
+    let whole = to_host(&flow, &ack(&syn, &answer), b"data");
+    let mut frame = whole.clone();
+    let len = (frame.len() - 34) as u32;
+    let sum = wire::tcp::pseudo_header_sum(flow.src.0, flow.dst.0, len);
+    wire::tcp::set_checksum(&mut frame[34..], sum.fold());
+    let meta = FrameMeta {
+        needs_checksum: Some((34, 16)),
+        ..FrameMeta::default()
+    };
+    rig.nic.handle_frame(rig.now, &frame, meta);
+    rig.nic.flush(rig.now);
+    let reported = rig.reported(0);
+    assert!(matches!(reported[0], Reported::Established(_)));
+    assert_eq!(reported[1..], [Reported::Packet(whole)]);
+}
