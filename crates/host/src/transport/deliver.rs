@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use tcp::{AckAction, SynAction, Verdict};
-use wire::SeqNum;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
+use wire::{SeqNum, ethernet};
 
 use super::Transport;
 use crate::driver::FrameInfo;
@@ -91,6 +91,11 @@ impl Transport {
         segments: u16,
     ) -> Unmatched {
         let (header, payload_len) = (&parsed.tcp, parsed.payload_len);
+        if !ethernet::is_for_one(&frame) || !is_plausible(parsed.flow.src) {
+            // RFC 9293 §3.9.2.3: it is not answered.
+            self.device.counters.ip_in_addr_errors += 1;
+            return Unmatched::Handled;
+        }
         let mut used = None;
         match self
             .time_wait
@@ -103,11 +108,6 @@ impl Transport {
                 return Unmatched::Handled;
             }
             Verdict::Drop => return Unmatched::Handled,
-        }
-        if !is_plausible(parsed.flow.src) {
-            // RFC 9293 §3.9.2.3: it is not answered.
-            self.device.counters.ip_in_addr_errors += 1;
-            return Unmatched::Handled;
         }
         let Some(listener) = self.listeners.find(parsed.flow.dst) else {
             // A SYN that no listener takes leaves TIME-WAIT as it is.

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use handshake::Options;
-use testkit::frames::frame;
+use testkit::frames::{frame, syn};
 use testkit::network::{self, Ends, icmp};
 use testkit::pattern;
+use wire::ethernet::MacAddr;
 use wire::icmp::v4::{Echo, Message, Unreachable};
-use wire::{FlowKey, ipv4};
+use wire::{FlowKey, SeqNum, ipv4};
 
-use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, v4, v6};
+use crate::pair::{CLIENT, Connected as _, PORT, Pair, SERVER, hosts, v4, v6};
 use host::{CloseReason, Event, ListenOptions, Offload, SocketError};
 use sim::Fate;
 
@@ -107,6 +108,40 @@ fn a_scan_of_ports_resets_no_established_connection() {
     pair.run_for(Duration::from_millis(50));
     assert_eq!(pair.counter(SERVER, "TcpAttemptFails"), 1);
     assert_eq!(pair.counter(SERVER, "TcpEstabResets"), 0);
+}
+
+/// RFC 9293 §3.9.2.3: nothing of TCP is for several hosts.
+#[test]
+fn a_segment_in_a_frame_to_a_group_is_not_answered() {
+    let mut pair = hosts();
+    pair.connected(v4);
+    let flow = FlowKey {
+        src: (v4(CLIENT), 999),
+        dst: (v4(SERVER), PORT),
+    };
+    let closed = FlowKey {
+        dst: (v4(SERVER), 7),
+        ..flow
+    };
+    pair.run_for(Duration::from_secs(1));
+    let before = pair.counter(SERVER, "IpInAddrErrors");
+    let sent = Rc::new(Cell::new(0));
+    let frames = sent.clone();
+    pair.observe(move |_, _| frames.set(frames.get() + 1));
+    for to in [MacAddr::BROADCAST, MacAddr([1, 0, 0x5e, 0, 0, 1])] {
+        for flow in [&flow, &closed] {
+            let syn = frame(Pair::mac(CLIENT), to, flow, &syn(flow, SeqNum(7), 1), &[]);
+            pair.deliver(SERVER, &syn);
+        }
+    }
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(sent.get(), 0);
+    assert_eq!(pair.counter(SERVER, "IpInAddrErrors") - before, 4);
+    let to = Pair::mac(SERVER);
+    let syn = frame(Pair::mac(CLIENT), to, &flow, &syn(&flow, SeqNum(7), 1), &[]);
+    pair.deliver(SERVER, &syn);
+    pair.run_for(Duration::from_millis(5));
+    assert!(sent.get() > 0, "one that is for it alone");
 }
 
 #[test]
