@@ -303,6 +303,6 @@ counters! {
     neighbour_out = "NeighbourOut",
     /// Neighbours that did not answer.
     neighbour_failed = "NeighbourFailed",
-    /// IPv6 addresses of this host that are not used because another one has them.
+    /// Addresses that another host has, too: of IPv6 no longer used, of IPv4 defended each time.
     neighbour_duplicates = "NeighbourDuplicates",
 }

@@ -1,7 +1,7 @@
 //! ARP for IPv4 (RFC 826).
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::arp::{Operation, PACKET_LEN, Packet};
 use wire::ethernet::{self, EtherType, MacAddr};
@@ -11,6 +11,9 @@ use super::neighbours::Solicit;
 use crate::device::Device;
 use crate::driver::Frame;
 
+/// RFC 5227 §1.1.
+const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+
 impl Link {
     /// Takes an ARP packet: learns who the sender is, and answers if it asks for this host.
     pub(super) fn handle_arp(&mut self, now: Instant, bytes: &[u8], device: &mut Device) {
@@ -19,7 +22,13 @@ impl Link {
             return;
         };
         device.counters.neighbour_in += 1;
-        if !packet.sender_mac.is_unicast() || self.interface.is_local(packet.sender_ip.into()) {
+        if !packet.sender_mac.is_unicast() {
+            return;
+        }
+        if self.interface.is_local(packet.sender_ip.into()) {
+            if packet.sender_mac != self.interface.mac {
+                self.defend(now, packet.sender_ip, device);
+            }
             return;
         }
         let for_us = self.interface.is_local(packet.target_ip.into());
@@ -51,6 +60,23 @@ impl Link {
             };
             self.send_arp(packet.sender_mac, &reply, device);
         }
+    }
+
+    /// Another host has an IPv4 address of this one: neighbours are told once more whose it is, now and then (RFC 5227 §2.4).
+    fn defend(&mut self, now: Instant, address: Ipv4Addr, device: &mut Device) {
+        device.counters.neighbour_duplicates += 1;
+        if !self.answers || self.defends_at.is_some_and(|at| now < at) {
+            return;
+        }
+        self.defends_at = Some(now + DEFEND_INTERVAL);
+        let announcement = Packet {
+            operation: Operation::Request,
+            sender_mac: self.interface.mac,
+            sender_ip: address,
+            target_mac: MacAddr::ZERO,
+            target_ip: address,
+        };
+        self.send_arp(MacAddr::BROADCAST, &announcement, device);
     }
 
     /// Asks who has an IPv4 address.

@@ -41,6 +41,8 @@ pub(crate) struct Link {
     answers: bool,
     solicitations: Solicitations,
     detection: Detection,
+    /// When the next answer to another host that has our IPv4 address may go out.
+    defends_at: Option<Instant>,
     icmp_errors: ErrorLimit,
     /// The next hop that was looked up last for a peer without a socket.
     last_hop: Option<(IpAddr, Hop)>,
@@ -110,6 +112,7 @@ impl Link {
                 left: if solicits { SOLICITATIONS } else { 0 },
                 at: now,
             },
+            defends_at: None,
             icmp_errors: ErrorLimit::new(now),
             last_hop: None,
             events: VecDeque::new(),

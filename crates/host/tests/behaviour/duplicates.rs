@@ -9,6 +9,7 @@ use crate::pair::{CLIENT, Connected as _, PORT, Pair, SERVER, hosts_with, v4, v6
 use host::{CloseReason, Dad, Event, ListenOptions, SocketError};
 use sim::Fate;
 use testkit::network;
+use wire::arp;
 use wire::ethernet::MacAddr;
 use wire::icmp::{ndp, v6 as icmp};
 use wire::packet::{self, Class};
@@ -151,6 +152,41 @@ fn a_probe_of_a_neighbour_is_answered_where_it_came_from() {
     pair.run_for(Duration::from_millis(5));
     let answers = |(_, message): &&(IpAddr, ndp::Message)| matches!(message, ndp::Message::NeighborAdvertisement { solicited: true, target, .. } if *target == own(SERVER));
     assert_eq!(seen.borrow().iter().filter(answers).count(), 1, "{seen:?}");
+}
+
+/// RFC 5227 §2.4: neighbours are told whose an IPv4 address is, not more often than every ten seconds.
+#[test]
+fn an_ipv4_address_that_another_host_has_is_defended() {
+    let mut pair = pair(Dad::Off, Dad::Off);
+    let (IpAddr::V4(ours), told) = (v4(SERVER), Rc::new(Cell::new(0))) else {
+        unreachable!("it is asked for an IPv4 address")
+    };
+    let noted = Rc::clone(&told);
+    pair.decide(move |from, _, frame| {
+        if let (true, Class::Arp { offset }) = (from == SERVER, packet::classify(frame))
+            && let Ok(packet) = arp::Packet::parse(&frame[offset..])
+        {
+            assert_eq!((packet.sender_ip, packet.target_ip), (ours, ours));
+            assert_eq!(packet.sender_mac, Pair::mac(SERVER));
+            noted.set(noted.get() + 1);
+        }
+        Fate::Pass
+    });
+    let claim = arp::Packet {
+        operation: arp::Operation::Request,
+        sender_mac: OTHER,
+        sender_ip: ours,
+        target_mac: MacAddr::ZERO,
+        target_ip: ours,
+    };
+    let claim = network::arp(MacAddr::BROADCAST, &claim);
+    for (second, answers) in [(0, 1), (1, 1), (11, 2)] {
+        pair.run_for(Duration::from_secs(second));
+        pair.deliver(SERVER, &claim);
+        pair.run_for(Duration::from_millis(5));
+        assert_eq!(told.get(), answers);
+    }
+    assert_eq!(pair.counter(SERVER, "NeighbourDuplicates"), 3);
 }
 
 #[test]
