@@ -170,10 +170,10 @@ static void longshore_get_ringparam(struct net_device *netdev, struct ethtool_ri
 
 static void longshore_new_rings(struct longshore_nic *nic, void *data)
 {
-	const struct ethtool_ringparam *ring = data;
+	struct ethtool_ringparam *ring = data;
 
-	nic->send_entries = ring->tx_pending;
-	nic->recv_entries = ring->rx_pending;
+	swap(nic->send_entries, ring->tx_pending);
+	swap(nic->recv_entries, ring->rx_pending);
 }
 
 static int longshore_set_ringparam(struct net_device *netdev, struct ethtool_ringparam *ring,
@@ -224,7 +224,7 @@ static void longshore_get_channels(struct net_device *netdev, struct ethtool_cha
 
 static void longshore_new_channels(struct longshore_nic *nic, void *data)
 {
-	nic->queue_count = *(u32 *)data;
+	swap(nic->queue_count, *(u32 *)data);
 	longshore_rss_spread(nic);
 }
 

@@ -5,8 +5,15 @@
 #include <linux/etherdevice.h>
 #include <linux/io.h>
 #include <linux/io-64-nonatomic-lo-hi.h>
+#include <linux/log2.h>
+#include <linux/sizes.h>
 
 #include "nic.h"
+
+/* Most slots of a ring that a device may have. */
+#define LONGSHORE_MOST_ENTRIES	SZ_1M
+/* Most interrupts of a PCI function: one for each queue, and one more. */
+#define LONGSHORE_MOST_VECTORS	2048
 
 static u32 longshore_status(struct longshore_nic *nic)
 {
@@ -16,6 +23,24 @@ static u32 longshore_status(struct longshore_nic *nic)
 static u64 longshore_identity(struct longshore_nic *nic, u32 word)
 {
 	return lo_hi_readq(nic->regs + LONGSHORE_REG_IDENTITY(word));
+}
+
+/* Most slots of a ring that is one of so many, as the driver takes it: a power of two, or 0. */
+static u32 longshore_identity_entries(struct longshore_nic *nic, u32 word)
+{
+	u64 entries = min_t(u64, longshore_identity(nic, word), LONGSHORE_MOST_ENTRIES);
+
+	return entries ? rounddown_pow_of_two(entries) : 0;
+}
+
+/* Whether the driver can do with that. */
+static bool longshore_suffices(const struct longshore_limits *limits)
+{
+	return limits->queues && limits->queues < LONGSHORE_MOST_VECTORS &&
+	       limits->mtu >= ETH_MIN_MTU && limits->send_entries >= LONGSHORE_MIN_ENTRIES &&
+	       limits->receive_entries >= LONGSHORE_MIN_ENTRIES &&
+	       limits->small_entries >= LONGSHORE_MIN_ENTRIES && limits->large_entries &&
+	       limits->command_entries;
 }
 
 /* Finds out what the device has. It is left as after a reset. */
@@ -33,14 +58,20 @@ int longshore_hw_identify(struct longshore_nic *nic)
 	limits->mtu = ioread32(nic->regs + LONGSHORE_REG_MTU);
 	limits->features = longshore_identity(nic, LONGSHORE_IDENTITY_FEATURES);
 	limits->protocols = longshore_identity(nic, LONGSHORE_IDENTITY_PROTOCOLS);
-	limits->contexts = longshore_identity(nic, LONGSHORE_IDENTITY_CONTEXTS);
-	limits->queues = longshore_identity(nic, LONGSHORE_IDENTITY_QUEUES);
-	limits->send_entries = longshore_identity(nic, LONGSHORE_IDENTITY_SEND_ENTRIES);
-	limits->command_entries = longshore_identity(nic, LONGSHORE_IDENTITY_COMMAND_ENTRIES);
-	limits->receive_entries = longshore_identity(nic, LONGSHORE_IDENTITY_RECEIVE_ENTRIES);
-	limits->small_entries = longshore_identity(nic, LONGSHORE_IDENTITY_SMALL_ENTRIES);
-	limits->large_entries = longshore_identity(nic, LONGSHORE_IDENTITY_LARGE_ENTRIES);
-	return 0;
+	limits->contexts = min_t(u64, longshore_identity(nic, LONGSHORE_IDENTITY_CONTEXTS),
+				 LONGSHORE_CONTEXTS);
+	if (!limits->contexts)
+		limits->features &= ~(u64)LONGSHORE_FEATURE_CONTEXTS;
+	limits->queues = min_t(u64, longshore_identity(nic, LONGSHORE_IDENTITY_QUEUES),
+			       LONGSHORE_MOST_VECTORS);
+	limits->send_entries = longshore_identity_entries(nic, LONGSHORE_IDENTITY_SEND_ENTRIES);
+	limits->command_entries = longshore_identity_entries(nic,
+							     LONGSHORE_IDENTITY_COMMAND_ENTRIES);
+	limits->receive_entries = longshore_identity_entries(nic,
+							     LONGSHORE_IDENTITY_RECEIVE_ENTRIES);
+	limits->small_entries = longshore_identity_entries(nic, LONGSHORE_IDENTITY_SMALL_ENTRIES);
+	limits->large_entries = longshore_identity_entries(nic, LONGSHORE_IDENTITY_LARGE_ENTRIES);
+	return longshore_suffices(limits) ? 0 : -ENODEV;
 }
 
 static void longshore_set_up(struct longshore_nic *nic, u32 word, u64 value)

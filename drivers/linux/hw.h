@@ -40,11 +40,11 @@ struct longshore_nic;
 #define LONGSHORE_REGION	0
 
 /**
- * struct longshore_limits - what a device has
+ * struct longshore_limits - what a device has, as far as the driver can use it
  * @version: of its interface
  * @features: parts that it offers
  * @protocols: those of contexts: bit n is set for protocol n
- * @contexts: most contexts
+ * @contexts: most contexts that the driver would use
  * @mac: the function's address
  * @mtu: longest packet without its Ethernet header
  * @queues: most queues

@@ -55,7 +55,7 @@ static int longshore_make_rings(struct longshore_nic *nic)
 
 	nic->block_bytes = nic->queue_count * longshore_stride(nic);
 	nic->block = dma_alloc_coherent(&nic->pdev->dev, nic->block_bytes, &nic->block_dma,
-					GFP_KERNEL);
+					GFP_KERNEL | __GFP_NOWARN);
 	if (!nic->block)
 		return -ENOMEM;
 	at = nic->block;
@@ -332,16 +332,28 @@ int longshore_resume(struct longshore_nic *nic)
 	return error;
 }
 
-/* Runs @change while the function is down, and sets it up again if it was. */
+/*
+ * Runs @change while the function is down, and sets it up again if it was. What @change does is to
+ * exchange something for @data: where it can't be set up so, it is as it was before. One that is
+ * being reset is set up by who does that.
+ */
 int longshore_restart(struct longshore_nic *nic, void (*change)(struct longshore_nic *, void *),
 		      void *data)
 {
-	bool running = netif_running(nic->netdev);
+	bool running = netif_running(nic->netdev) && netif_device_present(nic->netdev);
+	int error;
 
 	if (running)
 		longshore_stop(nic->netdev);
 	change(nic, data);
-	return running ? longshore_open_again(nic) : 0;
+	if (!running)
+		return 0;
+	error = longshore_open(nic->netdev);
+	if (error) {
+		change(nic, data);
+		longshore_open_again(nic);
+	}
+	return error;
 }
 
 /* ---- the network device ---- */
@@ -356,7 +368,10 @@ static void longshore_timeout(struct net_device *netdev, unsigned int txq)
 
 static void longshore_new_mtu(struct longshore_nic *nic, void *data)
 {
+	unsigned int mtu = nic->netdev->mtu;
+
 	WRITE_ONCE(nic->netdev->mtu, *(int *)data);
+	*(int *)data = mtu;
 }
 
 static int longshore_change_mtu(struct net_device *netdev, int mtu)
@@ -366,7 +381,7 @@ static int longshore_change_mtu(struct net_device *netdev, int mtu)
 
 static void longshore_new_features(struct longshore_nic *nic, void *data)
 {
-	nic->netdev->features = *(netdev_features_t *)data;
+	swap(nic->netdev->features, *(netdev_features_t *)data);
 }
 
 /* Whether the device merges packets is agreed when its function is set up. */

@@ -181,6 +181,7 @@ struct longshore_queue {
 	/* Transmission: under the lock of its netdev_queue, but for @tx_done, which NAPI has. */
 	struct longshore_ring send ____cacheline_aligned_in_smp;
 	struct longshore_tx_buffer *tx;
+	u64 tx_published;
 	u64 tx_done;
 	struct longshore_tx_stats tx_stats;
 
@@ -189,6 +190,9 @@ struct longshore_queue {
 	struct longshore_fill small;
 	struct longshore_fill large;
 	DECLARE_HASHTABLE(given, 10);
+	/* Sent before the events up to @heard came: cleaned up when these have been looked at. */
+	u64 sent;
+	u64 heard;
 	struct longshore_rx_stats rx_stats;
 
 	/* Until when the device does not interrupt. */
@@ -353,7 +357,7 @@ void longshore_init_pause(struct longshore_queue *queue);
 
 /* tls.c */
 struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff *skb, u32 *id);
-void longshore_tls_refused(struct longshore_nic *nic, u32 id);
+void longshore_tls_refused(struct longshore_nic *nic, u32 id, u8 error);
 void longshore_tls_init(struct longshore_nic *nic);
 void longshore_tls_reset(struct longshore_nic *nic);
 

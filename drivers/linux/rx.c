@@ -10,6 +10,9 @@
 
 #include "nic.h"
 
+/* How long a queue waits that has few buffers, until it asks for memory again. */
+#define LONGSHORE_NO_MEMORY_USECS	2000
+
 static u32 longshore_buffer_bytes(const struct longshore_fill *fill)
 {
 	return PAGE_SIZE << fill->order;
@@ -29,10 +32,9 @@ static void longshore_give(struct longshore_queue *queue, struct longshore_fill 
 	hash_add(queue->given, &buffer->node, buffer->dma);
 }
 
-/* Gives the device what it has not; whether there was memory for all of it. */
+/* Gives the device what it has not. False if it has few now, for want of memory. */
 static bool longshore_refill(struct longshore_queue *queue, struct longshore_fill *fill)
 {
-	bool enough = true;
 	u64 before = fill->ring.ours;
 
 	while (fill->free_count) {
@@ -40,10 +42,8 @@ static bool longshore_refill(struct longshore_queue *queue, struct longshore_fil
 
 		if (!buffer->page) {
 			buffer->page = page_pool_dev_alloc_pages(fill->pool);
-			if (unlikely(!buffer->page)) {
-				enough = false;
+			if (unlikely(!buffer->page))
 				break;
-			}
 			buffer->dma = page_pool_get_dma_addr(buffer->page);
 		} else {
 			dma_sync_single_for_device(&queue->nic->pdev->dev, buffer->dma,
@@ -54,7 +54,7 @@ static bool longshore_refill(struct longshore_queue *queue, struct longshore_fil
 	}
 	if (fill->ring.ours != before)
 		longshore_publish(&fill->ring, LONGSHORE_RING_TAIL);
-	return enough;
+	return fill->free_count <= (fill->ring.mask + 1) / 2;
 }
 
 /* The buffer that a packet came in: the device has it no longer. */
@@ -85,7 +85,7 @@ static void longshore_free(struct longshore_fill *fill, struct longshore_rx_buff
 static struct sk_buff *longshore_build(struct longshore_queue *queue, struct longshore_fill *fill,
 				       struct longshore_rx_buffer *buffer, u32 len, u32 header_len)
 {
-	u32 headers = min(header_len ?: ETH_HLEN, LONGSHORE_HEADER_BYTES);
+	u32 headers = clamp_t(u32, header_len, ETH_HLEN, LONGSHORE_HEADER_BYTES);
 	u32 linear = len <= fill->copybreak ? len : headers;
 	struct sk_buff *skb;
 
@@ -139,7 +139,8 @@ static void longshore_coalesced(struct sk_buff *skb, const struct longshore_pack
 	struct skb_shared_info *shared = skb_shinfo(skb);
 	__sum16 check;
 
-	if (unlikely(!longshore_find_tcp(skb, &check)))
+	if (unlikely(packet->header_len + (u64)packet->payload_len > packet->buffer.len ||
+		     packet->payload_len < packet->segments || !longshore_find_tcp(skb, &check)))
 		return;
 	shared->gso_size = DIV_ROUND_UP(packet->payload_len, packet->segments);
 	shared->gso_type = skb->protocol == htons(ETH_P_IPV6) ? SKB_GSO_TCPV6 : SKB_GSO_TCPV4;
@@ -293,11 +294,18 @@ void longshore_init_pause(struct longshore_queue *queue)
 #endif
 }
 
-/* Has NAPI run again after a pause, if there was something to do, or when the device interrupts. */
-static void longshore_wait(struct longshore_queue *queue, bool worked)
+/*
+ * Has NAPI run again after a pause, if there was something to do, or when the device interrupts.
+ * Without buffers it does not: so there is a pause then too, in which memory may be freed.
+ */
+static void longshore_wait(struct longshore_queue *queue, bool worked, bool enough)
 {
 	u32 usecs = READ_ONCE(queue->nic->rx_usecs);
 
+	if (unlikely(!enough)) {
+		usecs = max_t(u32, usecs, LONGSHORE_NO_MEMORY_USECS);
+		worked = true;
+	}
 	if (worked && usecs)
 		hrtimer_start(&queue->pause, ns_to_ktime(usecs * NSEC_PER_USEC),
 			      HRTIMER_MODE_REL);
@@ -305,33 +313,61 @@ static void longshore_wait(struct longshore_queue *queue, bool worked)
 		napi_schedule(&queue->napi);
 }
 
+/* Whether the events that came with @sent have all been looked at. */
+static bool longshore_has_heard(const struct longshore_queue *queue)
+{
+	return (s64)(queue->receive.ours - queue->heard) >= 0;
+}
+
+/*
+ * Takes what has come, and gives the index up to which it has. What the device has to say of a
+ * descriptor comes before it has done with it, and may wait behind packets for more than one poll:
+ * it is those before @heard that are looked at before what was sent up to @sent is cleaned up.
+ */
+static u64 longshore_look(struct longshore_queue *queue)
+{
+	struct longshore_ring *ring = &queue->receive;
+	bool again = longshore_has_heard(queue);
+	u64 tail;
+
+	if (again)
+		queue->sent = longshore_index(&queue->send, LONGSHORE_RING_HEAD);
+	tail = longshore_index(ring, LONGSHORE_RING_TAIL);
+	if (unlikely(tail - ring->ours > ring->mask + 1))
+		tail = ring->ours;
+	if (again)
+		queue->heard = tail;
+	return tail;
+}
+
 int longshore_poll(struct napi_struct *napi, int budget)
 {
 	struct longshore_queue *queue = container_of(napi, struct longshore_queue, napi);
 	struct longshore_ring *ring = &queue->receive;
-	u64 sent, tail, done = queue->tx_done;
+	u64 tail, done = queue->tx_done;
 	bool enough;
 	int packets = 0;
 
-	/* What the device has to say of a descriptor came before it had done with it. */
-	sent = longshore_index(&queue->send, LONGSHORE_RING_HEAD);
-	tail = longshore_index(ring, LONGSHORE_RING_TAIL);
-	if (unlikely(tail - ring->ours > ring->mask + 1))
-		tail = ring->ours;
+	/* Who polls so may hold any lock, and does so to have packets sent. */
+	if (unlikely(!budget)) {
+		longshore_tx_clean(queue, longshore_index(&queue->send, LONGSHORE_RING_HEAD), 0);
+		return 0;
+	}
+	tail = longshore_look(queue);
 	while (ring->ours != tail && packets < budget) {
 		longshore_event(queue, longshore_slot(ring, ring->ours), &packets);
 		ring->ours++;
 	}
 	longshore_publish(ring, LONGSHORE_RING_HEAD);
-	if (ring->ours == tail)
-		longshore_tx_clean(queue, sent, budget);
+	if (longshore_has_heard(queue))
+		longshore_tx_clean(queue, queue->sent, budget);
 	enough = longshore_refill(queue, &queue->small);
 	enough &= longshore_refill(queue, &queue->large);
 
-	if (ring->ours != tail || packets == budget || unlikely(!enough))
+	if (ring->ours != tail || packets == budget)
 		return budget;
 	if (napi_complete_done(napi, packets))
-		longshore_wait(queue, packets || queue->tx_done != done);
+		longshore_wait(queue, packets || queue->tx_done != done, enough);
 	return packets;
 }
 
@@ -393,6 +429,8 @@ int longshore_rx_open(struct longshore_queue *queue)
 	int error;
 
 	hash_init(queue->given);
+	queue->sent = 0;
+	queue->heard = 0;
 	error = longshore_fill_open(queue, &queue->small, LONGSHORE_SMALL_ORDER);
 	if (!error)
 		error = longshore_fill_open(queue, &queue->large, LONGSHORE_LARGE_ORDER);

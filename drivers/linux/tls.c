@@ -219,13 +219,18 @@ static const struct tlsdev_ops longshore_tlsdev_ops = {
 	.tls_dev_resync	= longshore_tls_answer,
 };
 
-/* The device has refused something of a context: it may be anywhere. */
-void longshore_tls_refused(struct longshore_nic *nic, u32 id)
+/*
+ * The device has refused something of a context: it may be anywhere. A flow that is another on the
+ * wire than the socket's, as behind NAT of this host, stays one.
+ */
+void longshore_tls_refused(struct longshore_nic *nic, u32 id, u8 error)
 {
 	struct longshore_tls *tls;
 
 	rcu_read_lock();
 	tls = xa_load(&nic->tls, id);
+	if (tls && error == LONGSHORE_ERROR_WRONG_FLOW)
+		WRITE_ONCE(tls->useless, true);
 	if (tls)
 		WRITE_ONCE(tls->lost, true);
 	rcu_read_unlock();
@@ -237,7 +242,7 @@ void longshore_tls_init(struct longshore_nic *nic)
 	if (!(nic->limits.features & LONGSHORE_FEATURE_CONTEXTS) ||
 	    !(nic->limits.protocols & BIT(LONGSHORE_PROTOCOL_TLS)))
 		return;
-	nic->contexts = min_t(u32, nic->limits.contexts, LONGSHORE_CONTEXTS);
+	nic->contexts = nic->limits.contexts;
 	nic->netdev->tlsdev_ops = &longshore_tlsdev_ops;
 	nic->netdev->hw_features |= NETIF_F_HW_TLS_TX | NETIF_F_HW_TLS_RX;
 	nic->netdev->features |= NETIF_F_HW_TLS_TX | NETIF_F_HW_TLS_RX;

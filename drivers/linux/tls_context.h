@@ -19,6 +19,7 @@ enum longshore_tls_stage {
  * @epoch: the function's, when the context was made: it is gone if that is another now
  * @next: transmit: the sequence number that the context is at, as far as the driver knows
  * @lost: transmit: the device has refused something of the context
+ * @useless: transmit: the flow's packets are not what the context is for, as behind NAT
  * @left: the connection has ended, but the device may have the context until the next reset
  * @lock: receive: of what follows
  * @sk: receive: the socket, as long as there is one
@@ -35,6 +36,7 @@ struct longshore_tls {
 	u32 epoch;
 	u32 next;
 	bool lost;
+	bool useless;
 	bool left;
 	spinlock_t lock; /* of what follows */
 	struct sock *sk;

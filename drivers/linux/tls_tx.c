@@ -76,29 +76,65 @@ static void longshore_tls_count(struct longshore_queue *queue, struct sk_buff *s
 	u64_stats_update_end(&stats->sync);
 }
 
+/*
+ * Has the kernel encrypt a packet. The kernel takes for granted that the device makes the checksum
+ * then. One that was made already follows what has changed: the pseudo-header that the kernel puts
+ * in its place has neither the right length, nor the addresses of IPv6 with a routing header.
+ */
+static struct sk_buff *longshore_tls_encrypt(struct longshore_queue *queue, struct sk_buff *skb)
+{
+	bool made = skb->ip_summed != CHECKSUM_PARTIAL;
+	__sum16 check = tcp_hdr(skb)->check;
+	u32 at = skb_tcp_all_headers(skb);
+	__wsum plain = 0;
+
+	longshore_count(&queue->tx_stats.sync, &queue->tx_stats.tls_fallback);
+	if (made)
+		plain = skb_checksum(skb, at, skb->len - at, 0);
+	skb = tls_encrypt_skb(skb);
+	if (!skb || !made || skb->ip_summed != CHECKSUM_PARTIAL)
+		return skb;
+	csum_replace_by_diff(&check, csum_sub(skb_checksum(skb, at, skb->len - at, 0), plain));
+	tcp_hdr(skb)->check = check;
+	skb->ip_summed = CHECKSUM_NONE;
+	return skb;
+}
+
 /**
  * longshore_tls_xmit() - has the device encrypt a packet of kernel TLS
  * @queue: the packet's, whose lock is held
  * @skb: the packet
  * @id: the context that it is to be sent with
  *
+ * A socket whose route leads here may have its context in another function, or another driver:
+ * kernel TLS has encrypted its packets then (tls_validate_xmit_skb()).
+ *
  * Return: the packet, another one that the kernel has encrypted, or %NULL if it was dropped.
  */
 struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff *skb, u32 *id)
 {
 	struct tls_context *context = tls_get_ctx(skb->sk);
-	struct longshore_tls *tls = longshore_tls_state(context, TLS_OFFLOAD_CTX_DIR_TX)->tls;
+	const struct net_device *owner = rcu_dereference_bh(context->netdev);
 	struct longshore_tx_stats *stats = &queue->tx_stats;
 	u32 sequence = ntohl(tcp_hdr(skb)->seq);
 	u32 payload = skb->len - skb_tcp_all_headers(skb);
+	struct longshore_tls *tls;
 
-	if (!payload)
+	if (!payload || (owner && owner != queue->nic->netdev))
 		return skb;
-	if (unlikely(tls->epoch != READ_ONCE(queue->nic->epoch) ||
-		     skb->ip_summed != CHECKSUM_PARTIAL)) {
-		longshore_count(&stats->sync, &stats->tls_fallback);
-		return tls_encrypt_skb(skb);
+	/*
+	 * Without an owner its interface goes down, and the kernel encrypts what is sent
+	 * again. What has a tag before its IP header may come by a device above this one,
+	 * for which the kernel has encrypted it: twice is plaintext.
+	 */
+	if (unlikely(!owner || skb_network_offset(skb) != ETH_HLEN)) {
+		dev_kfree_skb_any(skb);
+		return NULL;
 	}
+	tls = longshore_tls_state(context, TLS_OFFLOAD_CTX_DIR_TX)->tls;
+	if (unlikely(tls->epoch != READ_ONCE(queue->nic->epoch) || READ_ONCE(tls->useless) ||
+		     skb->ip_summed != CHECKSUM_PARTIAL))
+		return longshore_tls_encrypt(queue, skb);
 	if (unlikely(sequence != tls->next || READ_ONCE(tls->lost))) {
 		longshore_count(&stats->sync, &stats->tls_ooo);
 		WRITE_ONCE(tls->lost, false);

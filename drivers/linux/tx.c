@@ -71,6 +71,8 @@ netdev_features_t longshore_features_check(struct sk_buff *skb, struct net_devic
 /* Publishes what was written, and rings if the device sleeps. */
 static void longshore_tx_publish(struct longshore_queue *queue)
 {
+	/* NAPI believes no index beyond this. */
+	WRITE_ONCE(queue->tx_published, queue->send.ours);
 	longshore_publish(&queue->send, LONGSHORE_RING_TAIL);
 	/* The device looks at the index once more after it has said that it sleeps. */
 	mb();
@@ -222,14 +224,14 @@ netdev_tx_t longshore_start_xmit(struct sk_buff *skb, struct net_device *netdev)
 		longshore_count(&queue->tx_stats.sync, &queue->tx_stats.dropped);
 		return NETDEV_TX_OK;
 	}
-	/* The queue is stopped before it comes to this. */
-	if (unlikely(longshore_tx_room(queue) < LONGSHORE_TX_SLOTS)) {
-		netif_tx_stop_queue(txq);
+	/* The queue is stopped before it comes to this, but commands take room too. */
+	if (unlikely(longshore_tx_room(queue) < LONGSHORE_TX_SLOTS) &&
+	    !netif_txq_try_stop(txq, longshore_tx_room(queue), LONGSHORE_TX_ROOM))
 		return NETDEV_TX_BUSY;
-	}
 	if (tls_is_skb_tx_device_offloaded(skb))
 		skb = longshore_tls_xmit(queue, skb, &context);
 	if (likely(skb && longshore_tx_put(queue, skb, context))) {
+		/* Byte queue limits know of it before the device does. */
 		bytes = skb->len;
 	} else {
 		dev_kfree_skb_any(skb);
@@ -262,7 +264,21 @@ static void longshore_tx_free(struct device *dev, struct longshore_tx_buffer *bu
 	buffer->slots = 0;
 }
 
-/* Frees what the device has done with, up to @head. */
+/* Wakes a queue that was stopped, when commands have left room: no packets are completed. */
+static void longshore_tx_wake(struct longshore_queue *queue)
+{
+	struct netdev_queue *txq = longshore_txq(queue);
+
+	/* Pairs with the barrier of netif_txq_try_stop(): one side sees what the other wrote. */
+	smp_mb();
+	if (netif_tx_queue_stopped(txq) && longshore_tx_room(queue) >= LONGSHORE_TX_ROOM)
+		netif_tx_wake_queue(txq);
+}
+
+/*
+ * Frees what the device has done with, up to @head. Without a budget, that is all that is done:
+ * a command waits until it is known whether it was refused.
+ */
 void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget)
 {
 	struct device *dev = &queue->nic->pdev->dev;
@@ -270,12 +286,14 @@ void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget)
 	u32 packets = 0, bytes = 0;
 
 	/* An index that goes beyond what was published is the device's fault. */
-	if (unlikely(head - done > READ_ONCE(queue->send.ours) - done))
+	if (unlikely(head - done > READ_ONCE(queue->tx_published) - done))
 		return;
 	while (done != head) {
 		struct longshore_tx_buffer *buffer = &queue->tx[done & queue->send.mask];
 
 		if (unlikely(!buffer->slots || head - done < buffer->slots))
+			break;
+		if (unlikely(!budget && !buffer->skb))
 			break;
 		packets += !!buffer->skb;
 		bytes += buffer->bytes;
@@ -288,10 +306,11 @@ void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget)
 	if (unlikely(!queue->index && READ_ONCE(queue->nic->tls_owes)) && budget &&
 	    longshore_tx_room(queue) >= LONGSHORE_TX_SLOTS)
 		longshore_tls_answer_owed(queue->nic);
-	if (!packets)
-		return;
-	netif_txq_completed_wake(longshore_txq(queue), packets, bytes,
-				 longshore_tx_room(queue), LONGSHORE_TX_ROOM);
+	if (packets)
+		netif_txq_completed_wake(longshore_txq(queue), packets, bytes,
+					 longshore_tx_room(queue), LONGSHORE_TX_ROOM);
+	else
+		longshore_tx_wake(queue);
 }
 
 /* A descriptor was refused: its packet did not leave. Its slots come back as others do. */
@@ -300,7 +319,9 @@ void longshore_tx_refused(struct longshore_queue *queue,
 {
 	struct longshore_tx_buffer *buffer = &queue->tx[completion->index & queue->send.mask];
 	const struct longshore_head *head = longshore_slot(&queue->send, completion->index);
-	bool ours = completion->index - queue->tx_done < queue->send.mask + 1 && buffer->slots;
+	u64 published = READ_ONCE(queue->tx_published);
+	bool ours = completion->index - queue->tx_done < published - queue->tx_done &&
+		    buffer->slots;
 
 	longshore_count(&queue->rx_stats.sync, &queue->rx_stats.refused);
 	if (ours && buffer->wait)
@@ -309,7 +330,7 @@ void longshore_tx_refused(struct longshore_queue *queue,
 		netdev_warn(queue->nic->netdev, "packets are spread as before: error %u\n",
 			    completion->error);
 	if (completion->context != LONGSHORE_NO_CONTEXT)
-		longshore_tls_refused(queue->nic, completion->context);
+		longshore_tls_refused(queue->nic, completion->context, completion->error);
 	if (net_ratelimit())
 		netdev_dbg(queue->nic->netdev, "queue %u: descriptor %llu refused, error %u\n",
 			   queue->index, (unsigned long long)completion->index,
@@ -320,6 +341,7 @@ int longshore_tx_open(struct longshore_queue *queue)
 {
 	queue->tx = kvcalloc(queue->nic->send_entries, sizeof(*queue->tx), GFP_KERNEL);
 	queue->tx_done = 0;
+	queue->tx_published = 0;
 	return queue->tx ? 0 : -ENOMEM;
 }
 

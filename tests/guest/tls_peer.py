@@ -14,7 +14,7 @@ def tell(*words):
     sys.stdout.flush()
 
 def serve(port, talk):
-    listener = socket.create_server((address, port))
+    listener = socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
     tell("listening", port)
     while True:
         try:
