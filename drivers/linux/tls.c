@@ -244,6 +244,8 @@ void longshore_tls_init(struct longshore_nic *nic)
 		return;
 	nic->contexts = nic->limits.contexts;
 	nic->netdev->tlsdev_ops = &longshore_tlsdev_ops;
+	/* It says by which device a packet has come: see longshore_tls_xmit(). */
+	netif_keep_dst(nic->netdev);
 	nic->netdev->hw_features |= NETIF_F_HW_TLS_TX | NETIF_F_HW_TLS_RX;
 	nic->netdev->features |= NETIF_F_HW_TLS_TX | NETIF_F_HW_TLS_RX;
 }

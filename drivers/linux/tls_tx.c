@@ -100,6 +100,17 @@ static struct sk_buff *longshore_tls_encrypt(struct longshore_queue *queue, stru
 	return skb;
 }
 
+/*
+ * Whether the packet has come straight from its socket. For a device that it has come by the kernel
+ * has encrypted it, and twice is plaintext; but not for a bond.
+ */
+static bool longshore_tls_is_straight(const struct sk_buff *skb, const struct net_device *netdev)
+{
+	const struct dst_entry *dst = skb_dst(skb);
+
+	return dst && (dst->dev == netdev || netif_is_bond_master(dst->dev));
+}
+
 /**
  * longshore_tls_xmit() - has the device encrypt a packet of kernel TLS
  * @queue: the packet's, whose lock is held
@@ -122,12 +133,8 @@ struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff
 
 	if (!payload || (owner && owner != queue->nic->netdev))
 		return skb;
-	/*
-	 * Without an owner its interface goes down, and the kernel encrypts what is sent
-	 * again. What has a tag before its IP header may come by a device above this one,
-	 * for which the kernel has encrypted it: twice is plaintext.
-	 */
-	if (unlikely(!owner || skb_network_offset(skb) != ETH_HLEN)) {
+	/* Without an owner its interface goes down, and the kernel encrypts what is sent again. */
+	if (unlikely(!owner || !longshore_tls_is_straight(skb, owner))) {
 		dev_kfree_skb_any(skb);
 		return NULL;
 	}
