@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
-use rustix::process::geteuid;
+use rustix::process::{getegid, geteuid};
 
 /// For this user only, as the bits of a file's mode.
 const OWNER: u32 = 0o600;
@@ -54,7 +54,7 @@ impl Listening {
     ///
     /// # Errors
     /// See [`Unusable`]. A directory is refused in which others may put something in the socket's place: one that belongs to another user
-    /// than this one and root, or that all may write to without its being sticky, as /tmp is.
+    /// than this one and root, or that all may write to, or a group that is not this process's, without its being sticky, as /tmp is.
     pub fn bind_with_mode(path: &Path, mode: u32) -> Result<Listening, Unusable> {
         let place = Place::of(path)?;
         place.make_free(path)?;
@@ -134,7 +134,23 @@ impl Listening {
     /// # Errors
     /// What the system gives.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
-        fs::set_permissions(&self.path, fs::Permissions::from_mode(mode))
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let socket = openat(
+            &self.place.directory,
+            &self.place.name,
+            flags,
+            Mode::empty(),
+        )?;
+        let status = fstat(&socket)?;
+        if (status.st_dev, status.st_ino) != self.inode {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("something else is in the place of {}", self.path.display()),
+            ));
+        }
+        // No system call changes the mode of what was opened like this.
+        let path = format!("/proc/self/fd/{}", socket.as_raw_fd());
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
     }
 
     /// Who has connected, if anybody has.
@@ -177,7 +193,9 @@ impl Place {
         let directory = openat(rustix::fs::CWD, parent, flags, Mode::empty())?;
         let status = fstat(&directory)?;
         let mode = Mode::from_raw_mode(status.st_mode);
-        let is_shared = mode.contains(Mode::WOTH) && !mode.contains(Mode::SVTX);
+        // A user's own group is the user alone, as most systems have it.
+        let is_groups = mode.contains(Mode::WGRP) && status.st_gid != getegid().as_raw();
+        let is_shared = (mode.contains(Mode::WOTH) || is_groups) && !mode.contains(Mode::SVTX);
         if is_shared || ![0, geteuid().as_raw()].contains(&status.st_uid) {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,

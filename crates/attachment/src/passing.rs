@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
@@ -69,6 +69,50 @@ pub fn receive(
         }
     }
     Ok(received.bytes)
+}
+
+/// Why nothing is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotReceived {
+    /// More descriptors came along than one.
+    Descriptors,
+    /// What the system gives, but for an interruption.
+    System(Errno),
+}
+
+/// Receives bytes from who may mean ill, and a descriptor if one comes along with them, beside what is `kept`. There is room for no more: the kernel
+/// closes what else comes, and that may take its time on this thread, but takes no place in the table of this process meanwhile.
+///
+/// # Errors
+/// The connection is to be dropped then.
+pub fn receive_one(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+    kept: &mut Option<OwnedFd>,
+) -> Result<usize, NotReceived> {
+    // It aligns to room for two.
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let received = retried(|| {
+        let mut bytes = [IoSliceMut::new(&mut *bytes)];
+        recvmsg(socket, &mut bytes, &mut ancillary, flags)
+    });
+    let received = received.map_err(NotReceived::System)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            for descriptor in descriptors {
+                if kept.replace(descriptor).is_some() {
+                    return Err(NotReceived::Descriptors);
+                }
+            }
+        }
+    }
+    match received.flags.contains(ReturnFlags::CTRUNC) {
+        true => Err(NotReceived::Descriptors),
+        false => Ok(received.bytes),
+    }
 }
 
 fn retried<R>(mut call: impl FnMut() -> Result<R, Errno>) -> Result<R, Errno> {

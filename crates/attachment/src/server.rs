@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::message::{Answer, BadRequest, REQUEST_BYTES, Request};
-use crate::passing;
+use crate::passing::{self, NotReceived};
 
 /// The connection has ended, or is to be ended by dropping it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,25 +68,18 @@ impl Connection {
     /// The connection is to be dropped then.
     pub fn poll_request(&mut self) -> Result<Option<Incoming>, ConnectionError> {
         while self.have < REQUEST_BYTES {
-            let mut descriptors = 0;
             let (kept, rest) = (&mut self.descriptor, &mut self.bytes[self.have..]);
             // No further than this request's end: what comes along is this one's then.
-            let received = passing::receive(
-                self.socket.as_fd(),
-                rest,
-                RecvFlags::DONTWAIT,
-                |descriptor| {
-                    descriptors += 1 + usize::from(kept.is_some());
-                    *kept = Some(descriptor);
-                },
-            );
-            match received {
+            let flags = RecvFlags::DONTWAIT;
+            match passing::receive_one(self.socket.as_fd(), rest, flags, kept) {
                 Ok(0) => return Err(ConnectionError::Closed),
-                Ok(_) if descriptors > 1 => return Err(ConnectionError::Descriptors),
                 Ok(received) => self.have += received,
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::CONNRESET | Errno::PIPE) => return Err(ConnectionError::Closed),
-                Err(error) => return Err(ConnectionError::System(error)),
+                Err(NotReceived::Descriptors) => return Err(ConnectionError::Descriptors),
+                Err(NotReceived::System(Errno::AGAIN)) => return Ok(None),
+                Err(NotReceived::System(Errno::CONNRESET | Errno::PIPE)) => {
+                    return Err(ConnectionError::Closed);
+                }
+                Err(NotReceived::System(error)) => return Err(ConnectionError::System(error)),
             }
         }
         let request = Request::from_bytes(&self.bytes);

@@ -4,10 +4,10 @@
 mod pcapng;
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,9 +66,24 @@ impl<P: Port> Capture<P> {
             .truncate(true)
             .mode(0o600)
             .open(path)?;
+        keep_private(&file)?;
         let file = BufWriter::with_capacity(BUFFER_LEN, file);
         Capture::new(port, file, (now, SystemTime::now()))
     }
+}
+
+/// A file that was there before is its owner's alone to read, too, since secrets are written to it.
+///
+/// # Errors
+/// It is another user's, and others can read it.
+pub fn keep_private(file: &File) -> io::Result<()> {
+    const OTHERS: u32 = 0o077;
+    let found = file.metadata()?;
+    let (is_file, mode) = (found.is_file(), found.permissions().mode());
+    if is_file && mode & OTHERS != 0 {
+        file.set_permissions(Permissions::from_mode(mode & !OTHERS))?;
+    }
+    Ok(())
 }
 
 impl<P: Port, W: Write> Capture<P, W> {

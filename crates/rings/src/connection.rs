@@ -1,14 +1,10 @@
 //! Requests off one socket, answers to it: a host's at the gate, and a line to the gate at the NIC.
 
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use attachment::passing;
+use attachment::passing::{self, NotReceived};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg,
-};
+use rustix::net::{RecvFlags, SendFlags};
 
 use crate::message::{Answer, BadRequest, REQUEST_BYTES, Refusal, Request};
 
@@ -80,11 +76,12 @@ impl<'a> Connection<'a> {
     fn receive(&mut self, flags: RecvFlags) -> Result<Option<Framed>, Ended> {
         // No further than this request's end: what comes along is this one's then.
         let rest = &mut self.bytes[self.have..];
-        match receive(self.socket.as_fd(), rest, flags, &mut self.descriptor) {
+        match passing::receive_one(self.socket.as_fd(), rest, flags, &mut self.descriptor) {
             Ok(0) => return Err(Ended::Closed),
             Ok(received) => self.have += received,
-            Err(Ended::System(Errno::AGAIN | Errno::INTR)) => {}
-            Err(ended) => return Err(ended),
+            Err(NotReceived::System(Errno::AGAIN)) => {}
+            Err(NotReceived::System(error)) => return Err(error.into()),
+            Err(NotReceived::Descriptors) => return Err(Ended::Descriptors),
         }
         if self.have < REQUEST_BYTES {
             return Ok(None);
@@ -128,33 +125,5 @@ impl From<Errno> for Ended {
             Errno::CONNRESET | Errno::PIPE => Ended::Closed,
             error => Ended::System(error),
         }
-    }
-}
-
-/// Receives bytes, and at most one descriptor per request. The kernel closes the others here and now, so that what a host passes does not take any of
-/// this process's descriptors for as long as closing it takes.
-fn receive(
-    socket: BorrowedFd<'_>,
-    bytes: &mut [u8],
-    flags: RecvFlags,
-    kept: &mut Option<OwnedFd>,
-) -> Result<usize, Ended> {
-    // It aligns to room for two.
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let flags = flags | RecvFlags::CMSG_CLOEXEC;
-    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags)?;
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            for descriptor in descriptors {
-                if kept.replace(descriptor).is_some() {
-                    return Err(Ended::Descriptors);
-                }
-            }
-        }
-    }
-    match received.flags.contains(ReturnFlags::CTRUNC) {
-        true => Err(Ended::Descriptors),
-        false => Ok(received.bytes),
     }
 }

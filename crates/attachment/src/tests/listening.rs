@@ -100,3 +100,34 @@ fn a_directory_that_all_may_write_to_is_refused_unless_it_is_sticky() {
     fs::set_permissions(&directory.0, Permissions::from_mode(0o1777)).unwrap();
     Listening::bind(&path).unwrap();
 }
+
+#[test]
+fn a_directory_of_another_group_is_refused_if_that_may_write_to_it() {
+    let directory = Directory::new("group");
+    let path = directory.0.join("socket");
+    fs::set_permissions(&directory.0, Permissions::from_mode(0o775)).unwrap();
+    drop(Listening::bind(&path).unwrap());
+    // Only root can give it away.
+    if std::os::unix::fs::chown(&directory.0, None, Some(54_321)).is_ok() {
+        assert!(matches!(Listening::bind(&path), Err(Unusable::Refused(_))));
+        fs::set_permissions(&directory.0, Permissions::from_mode(0o755)).unwrap();
+        Listening::bind(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_mode_is_set_of_the_socket_and_of_nothing_in_its_place() {
+    let directory = Directory::new("swapped");
+    let (path, other) = (directory.0.join("socket"), directory.0.join("other"));
+    let listening = Listening::bind(&path).unwrap();
+    listening.set_mode(0o660).unwrap();
+    fs::write(&other, "").unwrap();
+    fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+    fs::remove_file(&path).unwrap();
+    symlink(&other, &path).unwrap();
+    assert!(listening.set_mode(0o666).is_err());
+    assert_eq!(
+        fs::metadata(&other).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+}

@@ -55,7 +55,6 @@ impl Server {
 /// Answers one request, and closes.
 fn answer(mut stream: TcpStream, metrics: &Metrics) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut stream)?;
     let response = match Target::of(&head) {
         Target::Metrics => match metrics() {
@@ -80,7 +79,30 @@ fn answer(mut stream: TcpStream, metrics: &Metrics) -> io::Result<()> {
             .map_or(response.len(), |end| end + 4),
         false => response.len(),
     };
-    stream.write_all(&response.as_bytes()[..shown])
+    write_all(&mut stream, &response.as_bytes()[..shown])
+}
+
+/// Writes all, to one that reads it in time.
+fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left_until(deadline)?))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn left_until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(left),
+    }
 }
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -99,11 +121,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut chunk = [0; 1024];
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
+        stream.set_read_timeout(Some(left_until(deadline)?))?;
         let len = stream.read(&mut chunk)?;
         head.extend_from_slice(&chunk[..len]);
         let is_whole = head.windows(4).any(|end| end == b"\r\n\r\n");

@@ -130,8 +130,6 @@ const EVERY: &[i64] = &[
     SYS_sendmsg,
     SYS_sendto,
     SYS_set_robust_list,
-    // Without a capability a thread can only give its priority away.
-    SYS_setpriority,
     SYS_setsockopt,
     SYS_shutdown,
     SYS_sigaltstack,
@@ -197,6 +195,8 @@ const CONDITIONAL: &[(i64, &[Argument])] = &[
     (SYS_prctl, &[Is(0, PR_SET_NAME as u64)]),
     // Limits are asked for only, and its own.
     (SYS_prlimit64, &[Is(0, 0), Is(2, 0)]),
+    // Without a capability a thread can only give its own priority away.
+    (SYS_setpriority, &[Is(0, PRIO_PROCESS as u64), Is(1, 0)]),
     // A thread's own processors.
     (SYS_sched_setaffinity, &[Is(0, 0)]),
     (SYS_socketpair, STREAMS),

@@ -142,6 +142,10 @@ fn what_is_left_harms_no_other_process() {
                     refused(of(libc::setgid(0).into()));
                     refused(of(libc::ptrace(libc::PTRACE_ATTACH, parent, 0, 0)));
                     refused(of(libc::unshare(libc::CLONE_NEWUSER).into()));
+                    let other = parent.as_raw_nonzero().get() as libc::id_t;
+                    refused(of(libc::setpriority(libc::PRIO_PROCESS, other, 19).into()));
+                    refused(of(libc::setpriority(libc::PRIO_USER, 0, 19).into()));
+                    of(libc::setpriority(libc::PRIO_PROCESS, 0, 19).into()).unwrap();
                     let (path, end) = (c"/bin/true".as_ptr(), std::ptr::null::<libc::c_char>());
                     refused(of(libc::execl(path, path, end).into()));
                     refused(of(libc::fork().into()));

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
+use io_uring::register::Restriction;
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{IoUring, opcode, squeue};
 use nic::ring::Region;
@@ -15,6 +16,17 @@ use crate::runtime::Doorbell;
 #[cfg(test)]
 mod tests;
 
+/// All that a ring can be asked for, once it is there.
+const OPERATIONS: [u8; 6] = [
+    opcode::Read::CODE,
+    opcode::ReadFixed::CODE,
+    opcode::Write::CODE,
+    opcode::WriteFixed::CODE,
+    opcode::Fsync::CODE,
+    opcode::Fallocate::CODE,
+];
+/// `IORING_REGISTER_BUFFERS`.
+const REGISTER_BUFFERS: u8 = 0;
 /// Steps that the kernel is given at a time.
 const ENTRIES: u32 = 512;
 
@@ -33,9 +45,15 @@ pub(super) struct Uring {
 
 impl Uring {
     pub(super) fn new(bell: &Doorbell) -> io::Result<Uring> {
-        let ring = IoUring::builder().build(ENTRIES)?;
-        ring.submitter()
-            .register_eventfd(bell.as_fd().as_raw_fd())?;
+        let ring = IoUring::builder().setup_r_disabled().build(ENTRIES)?;
+        let submitter = ring.submitter();
+        submitter.register_eventfd(bell.as_fd().as_raw_fd())?;
+        // A filter of system calls does not see what a ring is asked for.
+        let operations = OPERATIONS.map(Restriction::sqe_op).into_iter();
+        let registers = Restriction::register_op(REGISTER_BUFFERS);
+        let mut allowed: Vec<_> = operations.chain([registers]).collect();
+        submitter.register_restrictions(&mut allowed)?;
+        submitter.register_enable_rings()?;
         Ok(Uring {
             ring,
             backlog: VecDeque::new(),
