@@ -1,7 +1,7 @@
 //! The four-tuple that names a TCP flow.
 
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Source and destination of a packet, or local and remote end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,4 +57,12 @@ impl fmt::Display for FlowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} -> {}", self.src_addr(), self.dst_addr())
     }
+}
+
+/// Whether an address is of one host: not a group's, nor that of no host. A connection has two such ends (RFC 9293 §3.9.2.3).
+#[must_use]
+pub fn is_of_one_host(address: IpAddr) -> bool {
+    !address.is_multicast()
+        && !address.is_unspecified()
+        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }

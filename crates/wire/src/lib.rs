@@ -34,5 +34,5 @@ pub mod tls;
 
 pub use ecn::Ecn;
 pub use error::ParseError;
-pub use flow::FlowKey;
+pub use flow::{FlowKey, is_of_one_host};
 pub use seq::SeqNum;

@@ -158,7 +158,7 @@ impl Interface {
         }
     }
 
-    /// The same for a connection that was handed to `before` so far: it stays there if there is none now.
+    /// The same for a connection whose packets went to `before` so far, where they go on to if there is no route now.
     pub fn next_hop_of(&self, remote: IpAddr, before: IpAddr) -> IpAddr {
         self.next_hop(remote).unwrap_or(before)
     }

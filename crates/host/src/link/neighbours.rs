@@ -365,7 +365,7 @@ impl Neighbours {
         }
     }
 
-    /// Strangers name addresses too, of which most are nobody's: these leave half of the room to neighbours that there are (RFC 6583 §7.1).
+    /// Anyone can name addresses that no host has: questions about them take half of the table at most (RFC 6583 §7.1).
     fn has_room_to_ask(&self) -> bool {
         let is_asked = |&&index: &&u32| self.entries[index as usize].state == State::Incomplete;
         let asked = self.active.iter().filter(is_asked).count();

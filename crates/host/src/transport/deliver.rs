@@ -1,6 +1,6 @@
 //! Segments: to the connection that they are for, or what becomes of those that are for none.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Instant;
 
 use tcp::{AckAction, SynAction, Verdict};
@@ -208,8 +208,5 @@ impl Transport {
 /// Whether a connection can be to there: not to a group, nor to nowhere.
 fn is_plausible(end: (IpAddr, u16)) -> bool {
     let (address, port) = end;
-    !address.is_multicast()
-        && !address.is_unspecified()
-        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
-        && port != 0
+    wire::is_of_one_host(address) && port != 0
 }

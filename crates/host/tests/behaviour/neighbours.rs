@@ -155,7 +155,7 @@ fn a_router_that_does_not_answer_gives_way_to_another() {
     pair.stack(CLIENT).connect(now, beyond).expect("a route");
     pair.run_for(Duration::from_millis(5));
     assert_eq!(last.get(), Some(first));
-    // Nobody answers its SYNs, nor where the router is.
+    // Neither its SYNs nor the questions for the router are answered.
     pair.run_for(Duration::from_secs(40));
     assert_eq!(last.get(), Some(second));
 }

@@ -23,7 +23,6 @@
 //! Cost targets: 800 cycles for a SYN answered, 500 for a cookie checked, from the frame on; a segment of an established
 //! connection pays the filter: a multiplication and a comparison.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use probes::DropReason;
@@ -270,20 +269,13 @@ fn brings_cookie(syn_cookies: &SynCookies, header: &Header) -> bool {
 fn is_served(segment: &Segment<'_>) -> bool {
     let (parsed, header) = (segment.parsed, &segment.parsed.tcp);
     let flow = &parsed.flow;
-    let plausible = is_of_one_host(flow.src.0)
-        && is_of_one_host(flow.dst.0)
+    let plausible = wire::is_of_one_host(flow.src.0)
+        && wire::is_of_one_host(flow.dst.0)
         && ethernet::is_for_one(segment.frame)
         && flow.src.1 != 0;
     // An answer would have no VLAN tag.
     let is_bare = parsed.l3_offset == ethernet::HEADER_LEN && parsed.payload_len == 0;
     plausible && is_bare && !header.flags.intersects(Flags::FIN | Flags::URG)
-}
-
-/// Whether an address is of one host: not a group's, nor nowhere's.
-fn is_of_one_host(address: IpAddr) -> bool {
-    !address.is_multicast()
-        && !address.is_unspecified()
-        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
 /// Who sent a frame.

@@ -94,7 +94,7 @@ fn the_cache_is_bounded_and_what_is_idle_makes_room() {
     );
 }
 
-/// Whoever may send SYNs from addresses of the link has this host ask for each.
+/// This host asks for each address of the link that SYNs come from.
 #[test]
 fn addresses_that_nobody_has_leave_room_for_neighbours_in_use() {
     let mut cache = Neighbours::new(8, &[1; 16]);
