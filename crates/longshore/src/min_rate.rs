@@ -1,4 +1,5 @@
-//! The least rate at which a peer has to take what waits for it, as IIS and Kestrel have it for responses.
+//! The least rate at which a peer has to take what waits for it, and to send what it has announced, as IIS and Kestrel have it for responses and
+//! requests.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -18,35 +19,46 @@ impl MinRate {
     /// The time over which it counts by default.
     pub const WINDOW: Duration = Duration::from_secs(30);
 
-    /// Bytes that a peer has to take in that time, if they wait for it.
+    /// Bytes that a peer has to take in that time if they wait for it, or to send.
     pub fn bytes_in(&self, time: Duration) -> u64 {
         let bytes = u128::from(self.rate) * time.as_millis() / 1000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
 
-/// What a peer takes of what it is sent: it is looked at once in a window, and the first window is its grace.
+/// How fast a peer takes what it is sent, or sends: it is looked at once in a window, and the first window is its grace.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reader {
+pub struct Pace {
     due: Option<Instant>,
     last: Option<Look>,
 }
 
-/// What a peer takes, so far.
+/// What a peer has taken, or sent, so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Bytes that it has acknowledged.
-    pub taken: u64,
+    /// Bytes that it has acknowledged, or sent.
+    pub moved: u64,
     /// Bytes that it has not.
     pub waiting: u64,
-    /// The sender has more for it than is counted here.
+    /// There is more than is counted here.
     pub is_blocked: bool,
+}
+
+impl Progress {
+    /// Of a peer that has sent so much, and is to send more.
+    pub fn of_sender(sent: u64) -> Self {
+        Progress {
+            moved: sent,
+            waiting: 0,
+            is_blocked: true,
+        }
+    }
 }
 
 impl From<&SocketInfo> for Progress {
     fn from(socket: &SocketInfo) -> Self {
         Progress {
-            taken: socket.tcp.as_ref().map_or(0, |tcp| tcp.bytes_acked),
+            moved: socket.tcp.as_ref().map_or(0, |tcp| tcp.bytes_acked),
             waiting: socket.send_queue as u64,
             is_blocked: false,
         }
@@ -56,7 +68,7 @@ impl From<&SocketInfo> for Progress {
 impl From<LegProgress> for Progress {
     fn from(leg: LegProgress) -> Self {
         Progress {
-            taken: leg.acknowledged,
+            moved: leg.acknowledged,
             waiting: leg.unacknowledged,
             is_blocked: leg.is_blocked,
         }
@@ -72,26 +84,31 @@ struct Look {
 /// A peer that is too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooSlow {
-    taken: u64,
+    moved: u64,
     time: Duration,
 }
 
 impl fmt::Display for TooSlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TooSlow { taken, time } = self;
+        let TooSlow { moved, time } = self;
         write!(
             f,
-            "it took {taken} bytes in {time:?}, less than min-rate, while more waited"
+            "{moved} bytes in {time:?}, less than min-rate, while there was more"
         )
     }
 }
 
-impl Reader {
+impl Pace {
     /// From now on the peer is looked at, unless any rate will do.
     pub fn begin(&mut self, now: Instant, least: &MinRate) {
         if least.rate > 0 && self.due.is_none() {
             self.due = Some(now + least.window);
         }
+    }
+
+    /// What was seen last does not count: something else has held the peer up.
+    pub fn forgive(&mut self) {
+        self.last = None;
     }
 
     /// It is looked at no more.
@@ -114,21 +131,21 @@ impl Reader {
         self.due = Some(now + least.window);
     }
 
-    /// Looks at the peer. It is too slow if, of what waited for it when it was looked at last, it has taken neither all nor what
+    /// Looks at the peer. It is too slow if, of what waited for it when it was looked at last, it has moved neither all nor what
     /// the least rate makes of the time since.
     pub fn look(&mut self, now: Instant, least: &MinRate, progress: Progress) -> Option<TooSlow> {
         let look = Look { at: now, progress };
         self.look_again(now, least);
         let last = self.last.replace(look)?;
         let time = now.duration_since(last.at);
-        let taken = progress.taken.saturating_sub(last.progress.taken);
+        let moved = progress.moved.saturating_sub(last.progress.moved);
         let waited = match last.progress.is_blocked && progress.is_blocked {
             // All the while.
             true => u64::MAX,
             false => last.progress.waiting,
         };
         let wanted = waited.min(least.bytes_in(time));
-        (taken < wanted).then_some(TooSlow { taken, time })
+        (moved < wanted).then_some(TooSlow { moved, time })
     }
 }
 
@@ -143,7 +160,7 @@ mod tests {
 
     /// What a spliced peer is found to have taken, and whether it was blocked: at one look after the other.
     fn is_too_slow(looks: &[(u64, bool)]) -> bool {
-        let (mut reader, mut now) = (Reader::default(), Instant::now());
+        let (mut reader, mut now) = (Pace::default(), Instant::now());
         looks.iter().any(|&(acknowledged, is_blocked)| {
             now += LEAST.window;
             let leg = LegProgress {
@@ -167,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_is_in_flight_has_to_be_taken_by_the_next_look() {
-        let (mut reader, now) = (Reader::default(), Instant::now());
+        let (mut reader, now) = (Pace::default(), Instant::now());
         let leg = |acknowledged, unacknowledged| LegProgress {
             acknowledged,
             unacknowledged,

@@ -29,20 +29,20 @@ impl ContentProgress {
 
     /// All that the connection has queued goes up to the end of the content, or a little behind it.
     pub fn note(&mut self, connection: Progress) {
-        self.end = connection.taken + connection.waiting;
+        self.end = connection.moved + connection.waiting;
     }
 
     /// Whether the client has not acknowledged all of it.
     pub fn is_under_way(&self, connection: Progress) -> bool {
-        connection.waiting > 0 && connection.taken < self.end
+        connection.waiting > 0 && connection.moved < self.end
     }
 
     /// What the client has taken of content, and what waits for it of that; `is_blocked` if it lets us queue no more than we have.
     pub fn of(&self, connection: Progress, is_blocked: bool) -> Progress {
-        let waiting = self.end.saturating_sub(connection.taken);
+        let waiting = self.end.saturating_sub(connection.moved);
         let waiting = waiting.min(connection.waiting).min(self.queued);
         Progress {
-            taken: self.queued - waiting,
+            moved: self.queued - waiting,
             waiting,
             is_blocked,
         }

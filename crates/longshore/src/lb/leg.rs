@@ -89,6 +89,13 @@ impl Leg {
         self.search = Some(Search { matcher, peer });
     }
 
+    /// The peer speaks for this one.
+    pub fn speaks_for(&mut self, peer: SocketAddr) {
+        if let Some(search) = &mut self.search {
+            search.peer = peer;
+        }
+    }
+
     /// Reads once.
     ///
     /// # Errors
@@ -126,6 +133,13 @@ impl Leg {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether an idle connection is still good: its peer has neither ended it nor sent anything, told by an event or not yet. Only a read that finds
+    /// nothing makes the stack tell when that changes.
+    pub fn is_quiet(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        self.is_readable = true;
+        self.inbox.is_empty() && matches!(self.fill(now, stack), Ok(Filled::Nothing))
     }
 
     /// Reads once, and no more than `most` if that is given.

@@ -7,7 +7,7 @@ use host::{SocketError, SocketId};
 
 use super::session::{Fate, READ_BYTES, Shared};
 use crate::http::Status;
-use crate::min_rate::{Progress, Reader};
+use crate::min_rate::{Pace, Progress};
 
 /// A client's connection.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Client {
     /// It was sent a response that was more than a word of our want of memory.
     was_served: bool,
     /// What it takes.
-    pub(super) reader: Reader,
+    pub(super) reader: Pace,
     /// Its address, if its requests are logged.
     pub(super) logged: Option<SocketAddr>,
 }
@@ -32,7 +32,7 @@ impl Client {
             readable: true,
             has_ended: false,
             was_served: false,
-            reader: Reader::default(),
+            reader: Pace::default(),
             logged,
         }
     }

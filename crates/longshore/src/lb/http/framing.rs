@@ -16,6 +16,13 @@ pub enum Framing {
     UntilClose,
 }
 
+impl Framing {
+    /// There is no content, whether that is said or not.
+    pub fn is_empty(self) -> bool {
+        matches!(self, Framing::None | Framing::Length(0))
+    }
+}
+
 /// Chunks that are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the chunked content is malformed")]

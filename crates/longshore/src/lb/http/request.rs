@@ -77,7 +77,7 @@ impl<'h, 'b> Request<'h, 'b> {
         let options = connection_options(headers);
         let upgrading = match method {
             "CONNECT" => Upgrading::Connect,
-            _ if options.upgrade && is_newer && framing == Framing::None => upgrading(headers),
+            _ if options.upgrade && is_newer && framing.is_empty() => upgrading(headers),
             _ => Upgrading::No,
         };
         Ok(Request {

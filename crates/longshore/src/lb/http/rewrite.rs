@@ -93,13 +93,14 @@ pub fn rewrite_response(out: &mut Vec<u8>, response: &Response<'_, '_>, how: Res
     let _ = write!(out, "HTTP/1.1 {} ", response.status);
     put(out, &[response.reason.as_bytes(), b"\r\n"]);
     let is_upgrade = response.status == 101;
-    // Length and coding of what HEAD or 304 did not bring are told as they are; 1xx and 204 have none to tell.
+    // Length and coding of what HEAD or 304 did not bring are told as they are, but HTTP/1.0 knows no codings; 1xx and 204 have none to tell.
     let keeps_framing =
         response.framing == Framing::None && response.status >= 200 && response.status != 204;
     for header in response.headers {
         let name = header.name;
+        let is_coding = name.eq_ignore_ascii_case("transfer-encoding");
         let is_ours = if is_framing(name) {
-            !keeps_framing || response.is_tunnel
+            !keeps_framing || response.is_tunnel || (is_coding && !how.to_newer)
         } else if is_upgrade && name.eq_ignore_ascii_case("upgrade") {
             false
         } else {
@@ -144,8 +145,12 @@ fn tell(out: &mut Vec<u8>, request: &Request<'_, '_>, how: &RequestRewrite<'_>) 
         }
         let _ = write!(out, "{}\r\n", how.client.address);
     }
-    let was_told =
-        |name: &str| forwarding.trusted && values(request.headers, name).next().is_some();
+    // What `Connection` names was for us, and does not go on.
+    let was_told = |name: &str| {
+        forwarding.trusted
+            && values(request.headers, name).next().is_some()
+            && !is_named_by_connection(request.headers, name)
+    };
     if forwarding.proto && !was_told("x-forwarded-proto") {
         let scheme: &[u8] = if how.is_secure { b"https" } else { b"http" };
         put(out, &[b"X-Forwarded-Proto: ", scheme, b"\r\n"]);
@@ -155,14 +160,19 @@ fn tell(out: &mut Vec<u8>, request: &Request<'_, '_>, how: &RequestRewrite<'_>) 
     }
 }
 
-/// Whether a field claims to come from a proxy before us, and is not to go on as it is.
+/// Whether a field claims to come from a proxy before us, and is not to go on as it is. Many a backend takes `_` in a name for `-`.
 fn is_claim(name: &str, forwarding: &Forwarding) -> bool {
-    let is = |other: &str| name.eq_ignore_ascii_case(other);
-    if is("x-forwarded-for") {
+    if name.eq_ignore_ascii_case("x-forwarded-for") {
         return forwarding.address || !forwarding.trusted;
     }
-    !forwarding.trusted
-        && (is("x-forwarded-proto") || is("x-forwarded-host") || is("x-real-ip") || is("forwarded"))
+    let is = |part: &str, other: &str| {
+        let mut pairs = part.bytes().zip(other.bytes());
+        part.len() == other.len()
+            && pairs.all(|(a, b)| a.eq_ignore_ascii_case(&b) || (a, b) == (b'_', b'-'))
+    };
+    const FAMILY: &str = "x-forwarded-";
+    let is_family = name.get(..FAMILY.len()).is_some_and(|it| is(it, FAMILY));
+    !forwarding.trusted && (is_family || is(name, "x-real-ip") || is(name, "forwarded"))
 }
 
 fn is_framing(name: &str) -> bool {

@@ -38,11 +38,16 @@ impl Session {
     /// Finds a server for the request: the one that this session has, an idle connection, or a new one.
     pub(super) fn choose(&mut self, sh: &mut Shared<'_>) -> Step {
         let pool = self.exchange.pool;
-        if let Some(kept) = &self.server {
+        if let Some(kept) = &mut self.server {
             let is_usable = sh.pools[kept.key.pool].is_usable(kept.key.server);
             let may_reuse = may_reuse(&self.exchange, sh.pools[pool].config.reuse);
             let is_of_now = server(sh.pools, kept.key).era == kept.era;
-            if kept.key.pool == pool && is_usable && may_reuse && is_of_now {
+            if kept.key.pool == pool
+                && is_usable
+                && may_reuse
+                && is_of_now
+                && kept.leg.is_quiet(sh.now, sh.stack)
+            {
                 self.count_server(sh, |counters| {
                     counters.requests += 1;
                     counters.connections_reused += 1;
@@ -133,17 +138,19 @@ impl Session {
         let server = &mut pool.servers[key.server];
         server.counters.requests += 1;
         let may_reuse = may_reuse && server.config.proxy.is_none();
-        let Some(id) = may_reuse.then(|| server.take_idle()).flatten() else {
-            return self.connect(key, sh);
-        };
-        server.counters.connections_reused += 1;
-        sh.roles.set(id, Role::Server(self.key));
-        let mut upstream = Upstream::new(sh.now, id, key, server);
-        // It was read until nothing was left: the stack tells when there is more.
-        upstream.leg.is_readable = false;
-        self.server = Some(upstream);
-        self.begin_exchange(sh);
-        Step::Again
+        while may_reuse && let Some(id) = server.take_idle() {
+            let mut upstream = Upstream::new(sh.now, id, key, server);
+            if !upstream.leg.is_quiet(sh.now, sh.stack) {
+                server.drop_idle(sh.now, id, sh.stack, sh.roles);
+                continue;
+            }
+            server.counters.connections_reused += 1;
+            sh.roles.set(id, Role::Server(self.key));
+            self.server = Some(upstream);
+            self.begin_exchange(sh);
+            return Step::Again;
+        }
+        self.connect(key, sh)
     }
 
     fn connect(&mut self, key: ServerKey, sh: &mut Shared<'_>) -> Step {
@@ -206,6 +213,9 @@ impl Session {
 
     fn begin_exchange(&mut self, sh: &mut Shared<'_>) {
         self.stage = Stage::Exchange;
+        if !self.exchange.content.is_done() {
+            self.sender.begin(sh.now, &sh.frontend.min_rate);
+        }
         self.deadline = self.exchange.moves(&self.client, sh);
     }
 
@@ -301,8 +311,7 @@ impl Session {
         let Some(upstream) = &mut self.server else {
             return;
         };
-        // Only a read that finds nothing makes the stack tell when the server closes.
-        let is_quiet = matches!(upstream.leg.fill(sh.now, sh.stack), Ok(Filled::Nothing));
+        let is_quiet = upstream.leg.is_quiet(sh.now, sh.stack);
         let is_done_with = sh.pools[upstream.key.pool].config.reuse == Reuse::Never
             || (upstream.is_exclusive && !client_keeps);
         if !is_quiet || is_done_with {

@@ -12,6 +12,8 @@ use super::{Session, Shared, Step};
 
 /// Bytes of a request that are kept until its response begins, so that it can be sent again.
 pub(super) const REPLAY_BYTES: usize = 64 * 1024;
+/// As many of all clients' requests: where there are many, each of them may keep less.
+const REPLAY_BYTES_OF_ALL: u64 = 32 << 20;
 /// Of that, memory that is kept from one request to the next.
 const KEPT_BYTES: usize = 4096;
 
@@ -52,10 +54,14 @@ pub(super) struct Exchange {
     pub content: Body,
     /// Bytes in the client's inbox that are of this request, and go to the server as they are.
     pub pending: usize,
+    /// The server had no room for more of it, since the client's rate was looked at last.
+    pub was_held_up: bool,
     /// All of it is with the server.
     pub is_sent: bool,
     /// The server takes no more of it.
     pub is_cut: bool,
+    /// How long the client had had no window for content when its rate was looked at last.
+    pub closed: Duration,
     /// From when on the client has `idle-time` for more of either, and how long it had had no window for content by then.
     pub moved: Option<(Instant, Duration)>,
     /// The server was asked to close the connection after the response.
@@ -94,8 +100,10 @@ impl Default for Exchange {
             scanned: 0,
             content: Body::new(Framing::None),
             pending: 0,
+            was_held_up: false,
             is_sent: false,
             is_cut: false,
+            closed: Duration::ZERO,
             moved: None,
             asks_to_close: false,
             has_response: false,
@@ -148,6 +156,17 @@ impl Exchange {
         self.pending > 0 || self.replay_sent < self.replay.len()
     }
 
+    /// Whether so much more of the request is kept to be sent again, with so many clients. One that may not be sent twice is not sent again once a server
+    /// has got some of it.
+    fn may_keep(&self, len: usize, clients: u64) -> bool {
+        self.is_idempotent && self.is_replayable && self.replay.len() + len <= most_kept(clients)
+    }
+
+    /// The client is to send more of the request, and nothing else hinders.
+    pub fn awaits_client(&self) -> bool {
+        !(self.is_sent || self.is_cut || self.has_pending())
+    }
+
     /// The client has nothing more to say of this request.
     pub fn is_request_read(&self) -> bool {
         self.content.is_done() && self.pending == 0
@@ -187,6 +206,7 @@ impl Session {
     fn push_request(&mut self, sh: &mut Shared<'_>) -> Option<Step> {
         while !self.exchange.is_sent && !self.exchange.is_cut {
             if !self.send_pending(sh) {
+                self.exchange.was_held_up = true;
                 return None;
             }
             if self.exchange.content.is_done() {
@@ -248,6 +268,7 @@ impl Session {
     /// All of the request is with the server, which has its time to answer.
     fn request_sent(&mut self, sh: &mut Shared<'_>) {
         self.exchange.is_sent = true;
+        self.sender.stop();
         let patience = match self.exchange.has_response {
             true => sh.frontend.idle_time,
             false => sh.pools[self.exchange.pool].config.response_time,
@@ -273,9 +294,8 @@ impl Session {
                 }
             };
         }
-        let may_keep = exchange.is_replayable
-            && exchange.replay.len() + len <= REPLAY_BYTES
-            && self.client.may_keep(len);
+        let clients = sh.counters.connections_open;
+        let may_keep = exchange.may_keep(len, clients) && self.client.may_keep(len);
         if piece.kind == PieceKind::Dropped {
             self.client.inbox.consume(len);
         } else if may_keep {
@@ -306,24 +326,38 @@ impl Session {
             self.deadline = sh.now + more;
             return Step::Wait;
         }
-        let exchange = &self.exchange;
-        if exchange.has_response {
-            sh.counters.client_timeouts += 1;
+        match (self.exchange.has_response, self.exchange.awaits_client()) {
+            (_, true) => self.request_too_late(sh),
+            (false, false) => self.server_failed(Failure::ResponseTimeout, sh),
+            (true, false) => self.response_stands_still(sh),
+        }
+    }
+
+    /// The client does not send the rest of its request, or not fast enough.
+    pub(super) fn request_too_late(&mut self, sh: &mut Shared<'_>) -> Step {
+        sh.counters.client_timeouts += 1;
+        if self.exchange.has_response {
             return Step::Abort;
         }
-        if exchange.is_sent || exchange.is_cut || exchange.has_pending() {
-            return self.server_failed(Failure::ResponseTimeout, sh);
-        }
-        sh.counters.client_timeouts += 1;
         self.drop_server(false, sh);
         self.refuse(Status::REQUEST_TIMEOUT, false, sh)
+    }
+
+    /// A response that has begun does not go on: for want of room at the client, or the server sends no more of it. Both are reset, so that the client
+    /// sees that it is not whole.
+    pub(super) fn response_stands_still(&mut self, sh: &mut Shared<'_>) -> Step {
+        match self.awaits_more(sh) {
+            true => self.count_server(sh, |counters| counters.response_timeouts += 1),
+            false => sh.counters.client_timeouts += 1,
+        }
+        Step::Abort
     }
 
     /// After how long to look again at a client that has sent no more of its request for `idle-time`, but had no window for it in some of that time,
     /// since other requests of its connection had all of it.
     fn time_without_window(&self, sh: &Shared<'_>) -> Option<Duration> {
         let exchange = &self.exchange;
-        if exchange.is_sent || exchange.is_cut || exchange.has_pending() {
+        if !exchange.awaits_client() {
             return None;
         }
         let (since, before) = exchange.moved?;
@@ -365,5 +399,35 @@ impl Session {
         } else {
             self.finish(sh)
         }
+    }
+}
+
+/// Bytes of its request that each of so many clients may have kept.
+fn most_kept(clients: u64) -> usize {
+    let share = REPLAY_BYTES_OF_ALL / clients.max(1);
+    REPLAY_BYTES.min(usize::try_from(share).unwrap_or(REPLAY_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_requests_does_not_grow_with_the_clients() {
+        assert_eq!(most_kept(0), REPLAY_BYTES);
+        assert_eq!(most_kept(512), REPLAY_BYTES);
+        for clients in [513, 10_000, 100_000] {
+            assert!(most_kept(clients) as u64 * clients <= REPLAY_BYTES_OF_ALL);
+        }
+        assert!(most_kept(10_000) > 3000);
+    }
+
+    #[test]
+    fn what_must_not_be_sent_twice_is_not_kept() {
+        let mut exchange = Exchange::default();
+        assert!(exchange.may_keep(10, 1));
+        assert!(!exchange.may_keep(REPLAY_BYTES + 1, 1));
+        exchange.is_idempotent = false;
+        assert!(!exchange.may_keep(10, 1));
     }
 }

@@ -20,6 +20,7 @@ impl Session {
                 self.client.inbox.consume(len);
                 self.is_looked_at = endpoints.is_none();
                 self.endpoints = endpoints.unwrap_or(self.endpoints);
+                self.client.speaks_for(self.endpoints.source);
                 self.secure(sh)
             }
             Parsed::Malformed => {

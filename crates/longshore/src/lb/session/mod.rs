@@ -44,7 +44,7 @@ use super::server::Server;
 use crate::access_log::AccessLog;
 use crate::http::Status;
 use crate::matching::Matcher;
-use crate::min_rate::Reader;
+use crate::min_rate::Pace;
 
 use attempt::Failure;
 use exchange::Exchange;
@@ -161,7 +161,9 @@ pub struct Session {
     /// When it takes too long.
     deadline: Instant,
     /// What the client takes.
-    reader: Reader,
+    reader: Pace,
+    /// What it sends of its request.
+    sender: Pace,
     /// What the access log is to tell, if there is one.
     logged: Option<Box<Logged>>,
     /// Bytes that it had taken when it was last looked at for being idle.
@@ -246,7 +248,8 @@ impl Session {
             key,
             frontend,
             deadline: sh.now + sh.frontend.request_head_time,
-            reader: Reader::default(),
+            reader: Pace::default(),
+            sender: Pace::default(),
             logged: sh.access_log.as_ref().map(|_| Logged::new(sh.now)),
             taken: 0,
             armed: None,
@@ -339,14 +342,22 @@ impl Session {
 
     /// When to look at it although nothing came.
     pub fn due(&self) -> Instant {
-        let reader = self.reader.due().unwrap_or(self.deadline);
-        self.deadline.min(reader)
+        let looks = [self.reader.due(), self.sender.due()];
+        looks
+            .into_iter()
+            .flatten()
+            .fold(self.deadline, Instant::min)
     }
 
     /// Looks whether it takes too long.
     pub fn handle_timeout(&mut self, sh: &mut Shared<'_>) -> Fate {
         if self.reader.is_due(sh.now)
             && let Some(step) = self.look_at_reader(sh)
+        {
+            return self.go_on(step, sh);
+        }
+        if self.sender.is_due(sh.now)
+            && let Some(step) = self.look_at_sender(sh)
         {
             return self.go_on(step, sh);
         }
@@ -359,11 +370,10 @@ impl Session {
 
     /// The process is to end: a client that is between two requests is let go.
     pub fn handle_stop(&mut self, sh: &mut Shared<'_>) -> Fate {
-        let is_between = self.stage == Stage::Request && self.client.inbox.is_empty();
         match self.stage {
             Stage::Http2 => self.stop_http2(sh),
-            _ if is_between => self.end(Step::Over, sh),
-            Stage::Introduction | Stage::Securing | Stage::Lingering => self.end(Step::Over, sh),
+            Stage::Request => self.stop_requests(sh),
+            Stage::Introduction | Stage::Securing => self.end(Step::Over, sh),
             _ => Fate::Waits,
         }
     }
@@ -435,7 +445,7 @@ impl Session {
     fn expire(&mut self, sh: &mut Shared<'_>) -> Step {
         let stage = self.stage;
         match stage {
-            Stage::Request if self.client.inbox.is_empty() => Step::Over,
+            Stage::Request if self.client.inbox.is_empty() => self.finish(sh),
             Stage::Request => {
                 sh.counters.client_timeouts += 1;
                 self.refuse(Status::REQUEST_TIMEOUT, false, sh)

@@ -1,4 +1,4 @@
-//! Clients that take what they are sent so slowly that they hold a backend for nothing (`min-rate`).
+//! Clients that take what they are sent, or send their request, so slowly that they hold a backend for nothing (`min-rate`).
 
 use host::LegProgress;
 
@@ -28,11 +28,42 @@ impl Session {
             None => {
                 let info = sh.stack.info(self.client.id);
                 let progress = info.as_ref().map(Progress::from);
-                progress.map_or((0, 0), |it| (it.taken, it.waiting as usize))
+                progress.map_or((0, 0), |it| (it.moved, it.waiting as usize))
             }
         };
         let before = std::mem::replace(&mut self.taken, taken);
         is_response && waiting > 0 && (taken > before || is_behind)
+    }
+
+    /// Whether the client has all that has come of the response, which is not whole.
+    pub(super) fn awaits_more(&self, sh: &Shared<'_>) -> bool {
+        let has_taken = match &self.client.conduit {
+            Some(conduit) => conduit.progress().1 == 0,
+            None => self.has_all(sh),
+        };
+        has_taken && self.client.is_flushed() && self.exchange.response_pending == 0
+    }
+
+    /// Looks how much the client has sent, as long as a server waits for the rest of its request. A step, if that is too little. What other streams of
+    /// its connection send counts.
+    pub(super) fn look_at_sender(&mut self, sh: &mut Shared<'_>) -> Option<Step> {
+        if self.stage != Stage::Exchange || self.exchange.is_sent || self.exchange.is_cut {
+            self.sender.stop();
+            return None;
+        }
+        let closed = self.client.closed_for(sh.now);
+        let had_no_window = std::mem::replace(&mut self.exchange.closed, closed) != closed;
+        let was_held_up = std::mem::take(&mut self.exchange.was_held_up);
+        if was_held_up || had_no_window || !self.exchange.awaits_client() {
+            self.sender.forgive();
+        }
+        let info = sh.stack.info(self.client.id)?;
+        let sent = info.tcp.as_ref().map_or(0, |tcp| tcp.bytes_received);
+        let progress = Progress::of_sender(sent);
+        let slow = self.sender.look(sh.now, &sh.frontend.min_rate, progress)?;
+        let frontend = &sh.frontend.name;
+        tracing::debug!(%frontend, client = %self.endpoints.source, "request too slow: {slow}");
+        Some(self.request_too_late(sh))
     }
 
     /// Looks how much the client takes, as long as it holds a backend. A step, if that is too little.

@@ -4,11 +4,11 @@ use crate::http::{Head, Status, find_head};
 use crate::lb::balance::hash_of;
 use crate::lb::config::Splice;
 use crate::lb::http::{
-    Body, Client, Framing, MAX_FIELDS, Request, RequestRewrite, Upgrading, answer, rewrite_request,
+    Body, Client, MAX_FIELDS, Request, RequestRewrite, Upgrading, answer, rewrite_request,
 };
 use crate::lb::leg::Filled;
 
-use super::{RETIRE_TIME, Session, Shared, Stage, Step};
+use super::{Fate, RETIRE_TIME, Session, Shared, Stage, Step};
 
 impl Session {
     /// Waits for the next request.
@@ -50,6 +50,18 @@ impl Session {
                 Ok(Filled::End) | Err(_) => return Step::Over,
             }
         }
+    }
+
+    /// The process is to end: a request that has come is served yet.
+    pub(super) fn stop_requests(&mut self, sh: &mut Shared<'_>) -> Fate {
+        // What has come may not be told yet.
+        self.client.is_readable = true;
+        let fate = self.drive(sh);
+        if fate != Fate::Waits || self.stage != Stage::Request || !self.client.inbox.is_empty() {
+            return fate;
+        }
+        let step = self.finish(sh);
+        self.go_on(step, sh)
     }
 
     fn handle_request(&mut self, start: usize, end: usize, sh: &mut Shared<'_>) -> Step {
@@ -95,16 +107,18 @@ impl Session {
         exchange.is_head = request.method == "HEAD";
         exchange.is_newer = request.is_newer;
         exchange.is_idempotent = request.is_idempotent();
-        exchange.client_keeps = request.keep_alive;
+        // Behind CONNECT a client may have sent bytes of its tunnel, which are no request if there is none (RFC 9931).
+        let keeps = request.keep_alive && request.upgrading != Upgrading::Connect;
+        exchange.client_keeps = keeps;
         exchange.is_last = !request.keep_alive;
         exchange.upgrading = request.upgrading;
         exchange.content = Body::new(request.framing);
         if request.upgrading == Upgrading::Upgrade {
             exchange.protocols = request.protocols();
         }
-        let has_no_content = matches!(request.framing, Framing::None | Framing::Length(0));
+        let has_no_content = request.framing.is_empty();
         if request.max_forwards() == Some(0) {
-            let keep_alive = request.keep_alive && has_no_content && !sh.tells_to_close();
+            let keep_alive = keeps && has_no_content && !sh.tells_to_close();
             answer(&mut exchange.replay, &request, keep_alive);
             return Err((Status::OK, keep_alive));
         }
@@ -113,7 +127,7 @@ impl Session {
             .routes
             .find(request.host, request.target.as_bytes())
         else {
-            return Err((Status::NOT_FOUND, request.keep_alive && has_no_content));
+            return Err((Status::NOT_FOUND, keeps && has_no_content));
         };
         exchange.pool = pool;
         exchange.hash = match &sh.pools[pool].config.hash_header {

@@ -180,8 +180,9 @@ impl Session {
         exchange.server_keeps =
             response.keep_alive && !response.is_tunnel && !exchange.asks_to_close;
         exchange.strips_chunks = !exchange.is_newer && response.framing == Framing::Chunked;
-        // What ends with the connection for the server does so for the client.
+        // What ends with the connection for the server does so for the client. Of a request that is refused in its midst the rest may come, or not.
         exchange.client_keeps = exchange.client_keeps
+            && exchange.is_sent
             && !sh.tells_to_close()
             && response.framing != Framing::UntilClose
             && !exchange.strips_chunks

@@ -66,11 +66,10 @@ impl Session {
 
     /// Nothing has passed for too long. A response is reset, so that the client sees that it is not whole.
     pub(super) fn tunnel_expired(&mut self, sh: &mut Shared<'_>) -> Step {
-        if !self.splicing.is_response {
-            return Step::Over;
+        match self.splicing.is_response {
+            true => self.response_stands_still(sh),
+            false => Step::Over,
         }
-        sh.counters.client_timeouts += 1;
-        Step::Abort
     }
 
     /// Relays both ways.

@@ -99,6 +99,57 @@ fn who_is_silent_within_a_response_is_waited_for_as_long_as_an_idle_client_whoev
             "{took:?}"
         );
         assert!(rig.clients[client].is_broken, "it is not the whole");
+        let server = &rig.balancer.pools()[0].servers[0];
+        let frontend = *rig.balancer.frontends().next().unwrap().1;
+        let counted = (server.counters.response_timeouts, frontend.client_timeouts);
+        assert_eq!(counted, (1, 0));
+    }
+}
+
+#[test]
+fn a_server_that_has_ended_an_idle_connection_gets_no_request_on_it_though_its_end_is_yet_to_be_told()
+ {
+    let mut rig = Rig::new(
+        &config("", "reuse = \"always\"", &[8081]),
+        &[(8081, Manner::Serves)],
+    );
+    let first = rig.client(80, POST);
+    rig.answers(first, 1);
+    rig.run(|rig| rig.balancer.pools()[0].servers[0].idle() == 1);
+    let next = rig.client(80, "");
+    rig.run_for(Duration::from_millis(100));
+    // Both come before the load balancer looks: the request first.
+    rig.clients[next].out = POST.into();
+    rig.end_servers();
+    rig.step_peers();
+    assert_eq!(rig.answers(next, 1)[0].status, 200);
+    let counters = rig.balancer.pools()[0].servers[0].counters;
+    let counted = (counters.connections, counters.connections_reused);
+    assert_eq!(counted, (2, 0));
+}
+
+#[test]
+fn behind_a_refused_connect_nothing_is_a_request() {
+    let config = config("", "", &[8081]).replace("pool = \"app\"", "");
+    let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
+    let connect = format!("CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n{GET}");
+    let client = rig.client(80, connect);
+    rig.run(|rig| rig.clients[client].is_over());
+    let answers = super::rig::answers(&rig.clients[client].input);
+    let told: Vec<_> = answers
+        .iter()
+        .map(|it| (it.status, it.keep_alive))
+        .collect();
+    assert_eq!(told, [(404, false)]);
+}
+
+#[test]
+fn a_response_that_comes_before_the_whole_request_says_that_it_is_the_last() {
+    for (content, keep_alive) in [("abc", true), ("ab", false)] {
+        let mut rig = Rig::new(&config("", "", &[8081]), &[(8081, Manner::Hasty)]);
+        let post = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n{content}");
+        let client = rig.client(80, post);
+        assert_eq!(rig.answers(client, 1)[0].keep_alive, keep_alive);
     }
 }
 

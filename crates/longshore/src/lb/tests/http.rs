@@ -336,6 +336,23 @@ fn when_it_is_told_to_stop_it_lets_what_is_under_way_come_to_its_end() {
 }
 
 #[test]
+fn a_request_that_has_come_when_the_end_is_asked_for_is_served() {
+    let mut rig = Rig::new(CONFIG, &[(8081, Manner::Serves), (8082, Manner::Serves)]);
+    let [client, idle] = [0, 1].map(|_| rig.client(80, ""));
+    rig.run_for(Duration::from_millis(100));
+    rig.clients[client].out = Exchange::Length(10).request();
+    rig.step_peers();
+    let now = rig.world.now();
+    rig.balancer.stop(now, rig.world.stack(0));
+    let answer = rig.answers(client, 1).remove(0);
+    assert_eq!((answer.status, answer.keep_alive), (200, false));
+    // One that asks for something now hears an end, and no reset.
+    rig.clients[idle].out = Exchange::Length(10).request();
+    rig.run(|rig| rig.clients[idle].is_over());
+    assert!(rig.clients[idle].at_end && !rig.clients[idle].is_broken);
+}
+
+#[test]
 fn interim_responses_pass_and_nobody_is_told_twice_to_continue() {
     let servers = [(8081, Manner::Continues), (8082, Manner::Continues)];
     let mut rig = Rig::new(CONFIG, &servers);

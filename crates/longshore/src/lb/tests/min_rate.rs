@@ -1,4 +1,4 @@
-//! Clients that take what they are sent too slowly.
+//! Clients that take what they are sent, or send what they ask, too slowly.
 
 use std::time::Duration;
 
@@ -71,6 +71,50 @@ fn a_client_for_which_nothing_waits_is_not_too_slow() {
     rig.run_for(Duration::from_secs(60));
     assert!(!rig.clients[client].is_over());
     assert_eq!(counters(&rig).slow_readers, 0);
+}
+
+/// A request of so much content, a part of which is sent each second until there is an end. How many seconds that takes.
+fn upload(rig: &mut Rig, len: usize, part: usize) -> (usize, u32) {
+    let post = format!("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n");
+    let client = rig.client(80, post);
+    let content = content(len);
+    for (part, seconds) in content.chunks(part).zip(1..) {
+        rig.clients[client].out.extend_from_slice(part);
+        rig.run_for(Duration::from_secs(1));
+        if !rig.clients[client].input.is_empty() {
+            return (client, seconds);
+        }
+    }
+    (client, u32::MAX)
+}
+
+#[test]
+fn who_sends_a_request_too_slowly_is_told_so_and_the_backend_is_free() {
+    let mut rig = rig(RATE, Manner::Serves, false);
+    let (client, seconds) = upload(&mut rig, 100_000, 100);
+    assert!((10..=11).contains(&seconds), "{seconds}");
+    let answer = rig.answers(client, 1).remove(0);
+    assert_eq!((answer.status, answer.keep_alive), (408, false));
+    assert_eq!(rig.balancer.pools()[0].servers[0].active, 0);
+    assert_eq!(counters(&rig).client_timeouts, 1);
+}
+
+#[test]
+fn who_sends_a_request_slowly_but_not_too_slowly_gets_an_answer() {
+    let mut rig = rig(RATE, Manner::Serves, false);
+    let (client, _) = upload(&mut rig, 10_000, 300);
+    let answer = rig.answers(client, 1).remove(0);
+    assert_eq!(answer.content, content(10_000));
+}
+
+#[test]
+fn a_client_whose_request_finds_no_room_at_the_server_is_not_too_slow() {
+    let mut rig = rig(RATE, Manner::Reluctant, false);
+    let (client, _) = upload(&mut rig, 4_000_000, 4_000_000);
+    rig.run_for(Duration::from_secs(100));
+    assert!(!rig.clients[client].is_over());
+    assert_eq!(rig.balancer.pools()[0].servers[0].active, 1);
+    assert_eq!(counters(&rig).client_timeouts, 0);
 }
 
 #[test]

@@ -328,6 +328,26 @@ impl Rig {
         answers(&self.clients[client].input)
     }
 
+    /// The servers end their connections when they have sent everything.
+    pub fn end_servers(&mut self) {
+        for server in &mut self.servers {
+            server.peer.ends = true;
+        }
+    }
+
+    /// Clients and then servers do what there is to do, and it comes to the load balancer's host, which does not look.
+    pub fn step_peers(&mut self) {
+        let now = self.world.now();
+        for client in &mut self.clients {
+            client.turn(now, self.world.stack(client.node));
+        }
+        while self.world.step() {}
+        for server in &mut self.servers {
+            server.peer.turn(now, self.world.stack(server.peer.node));
+        }
+        while self.world.step() {}
+    }
+
     fn step(&mut self) -> bool {
         let mut moved = self.world.step();
         let now = self.world.now();

@@ -45,6 +45,39 @@ fn a_trusted_proxy_is_believed_and_added_to() {
 }
 
 #[test]
+fn claims_of_all_names_go_on_from_proxies_that_are_trusted_alone() {
+    let claims = "X_Forwarded_For: 1\r\nx-forwarded-Port: 2\r\nX-Forwarded-Prefix: /3\r\nX_Real-IP: 4\r\n\
+         Forwarded: for=5\r\n";
+    let request = format!("GET / HTTP/1.1\r\nHost: h\r\nX-Forward: 0\r\n{claims}\r\n");
+    for (trusted, kept) in [(false, ""), (true, claims)] {
+        let forwarding = Forwarding {
+            address: false,
+            proto: false,
+            host: false,
+            trusted,
+            via: None,
+        };
+        let wanted = format!("GET / HTTP/1.1\r\nHost: h\r\nX-Forward: 0\r\n{kept}\r\n");
+        assert_eq!(on(&request, &forwarding), wanted);
+    }
+}
+
+#[test]
+fn what_a_trusted_proxy_tells_us_alone_is_told_anew() {
+    let forwarding = Forwarding {
+        trusted: true,
+        host: false,
+        address: false,
+        ..ALL
+    };
+    let request = "GET / HTTP/1.1\r\nHost: h\r\nConnection: X-Forwarded-Proto\r\nX-Forwarded-Proto: https\r\n\r\n";
+    assert_eq!(
+        on(request, &forwarding),
+        "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: http\r\n\r\n"
+    );
+}
+
+#[test]
 fn nothing_is_told_that_is_not_asked_for() {
     let forwarding = Forwarding {
         address: false,
@@ -67,6 +100,8 @@ fn an_upgrade_goes_on_and_comes_back() {
         forwarded.ends_with("Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"),
         "{forwarded}"
     );
+    let empty = request.replace("Host: h", "Host: h\r\nContent-Length: 0");
+    assert!(on(&empty, &ALL).contains("Upgrade: websocket\r\n"));
     assert_eq!(
         back(
             "HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nA: b\r\n\r\n",
@@ -123,6 +158,16 @@ fn a_response_says_how_it_ends_to_this_client() {
             "HTTP/1.1 304 No\r\nContent-Length: 3\r\n\r\n",
             KEEP,
             "HTTP/1.1 304 No\r\nContent-Length: 3\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 304 No\r\nTransfer-Encoding: chunked\r\n\r\n",
+            KEEP,
+            "HTTP/1.1 304 No\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 304 No\r\nTransfer-Encoding: chunked\r\n\r\n",
+            older,
+            "HTTP/1.1 304 No\r\nConnection: keep-alive\r\n\r\n",
         ),
         (
             "HTTP/1.1 100 Go\r\nConnection: x\r\n\r\n",
