@@ -1,12 +1,20 @@
 //! Responses of our own.
 
 use std::io::Write;
+use std::time::SystemTime;
 
 use super::Request;
+use super::rewrite::put_date;
 use crate::http::Status;
 
 /// Appends a response with this status and a short text; without the text for HEAD.
-pub fn refusal(out: &mut Vec<u8>, status: Status, keep_alive: bool, is_head: bool) {
+pub fn refusal(
+    out: &mut Vec<u8>,
+    status: Status,
+    date: SystemTime,
+    keep_alive: bool,
+    is_head: bool,
+) {
     let text = format!("{status}\n");
     let connection = if keep_alive {
         ""
@@ -18,9 +26,11 @@ pub fn refusal(out: &mut Vec<u8>, status: Status, keep_alive: bool, is_head: boo
         _ => "",
     };
     // Writing to memory does not fail.
+    let _ = write!(out, "HTTP/1.1 {status}\r\n");
+    put_date(out, date);
     let _ = write!(
         out,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\n\
+        "Content-Type: text/plain\r\nCache-Control: no-store\r\n\
          Content-Length: {}\r\n{retry}{connection}\r\n",
         text.len(),
     );
@@ -31,7 +41,7 @@ pub fn refusal(out: &mut Vec<u8>, status: Status, keep_alive: bool, is_head: boo
 
 /// Appends the response to OPTIONS or TRACE that may pass no further proxy (RFC 9110 §7.6.2): nothing, or the request as it
 /// came, without what its sender would not have others read (RFC 9110 §9.3.8).
-pub fn answer(out: &mut Vec<u8>, request: &Request<'_, '_>, keep_alive: bool) {
+pub fn answer(out: &mut Vec<u8>, request: &Request<'_, '_>, date: SystemTime, keep_alive: bool) {
     let mut content = Vec::new();
     let mut media_type = "";
     if request.method == "TRACE" {
@@ -57,10 +67,11 @@ pub fn answer(out: &mut Vec<u8>, request: &Request<'_, '_>, keep_alive: bool) {
         true => "",
         false => "Connection: close\r\n",
     };
+    let _ = write!(out, "HTTP/1.1 {}\r\n", Status::OK);
+    put_date(out, date);
     let _ = write!(
         out,
-        "HTTP/1.1 {}\r\n{media_type}Content-Length: {}\r\n{connection}\r\n",
-        Status::OK,
+        "{media_type}Content-Length: {}\r\n{connection}\r\n",
         content.len(),
     );
     out.extend_from_slice(&content);

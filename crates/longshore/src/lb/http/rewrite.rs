@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::IpAddr;
+use std::time::SystemTime;
 
 use super::fields::{is_hop_by_hop, is_named_by_connection, values};
 use super::{Framing, Request, Response, Upgrading};
@@ -38,6 +39,8 @@ pub struct ResponseRewrite {
     pub to_newer: bool,
     /// The connection stays open after it.
     pub keep_alive: bool,
+    /// When it came: told, if it does not say when it was made (RFC 9110 §6.6.1).
+    pub date: SystemTime,
 }
 
 /// Appends the head for the backend.
@@ -109,6 +112,9 @@ pub fn rewrite_response(out: &mut Vec<u8>, response: &Response<'_, '_>, how: Res
         if !is_ours {
             field(out, name, header.value);
         }
+    }
+    if response.status >= 200 && values(response.headers, "date").next().is_none() {
+        put_date(out, how.date);
     }
     // HTTP/1.0 knows no chunks: it gets the content alone, until the connection ends.
     if how.to_newer || response.framing != Framing::Chunked {
@@ -185,6 +191,10 @@ fn put_framing(out: &mut Vec<u8>, framing: Framing) {
         Framing::Length(len) => drop(write!(out, "Content-Length: {len}\r\n")),
         Framing::Chunked => put(out, &[b"Transfer-Encoding: chunked\r\n"]),
     }
+}
+
+pub(super) fn put_date(out: &mut Vec<u8>, date: SystemTime) {
+    let _ = write!(out, "Date: {}\r\n", httpdate::HttpDate::from(date));
 }
 
 fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {

@@ -1,3 +1,5 @@
+use std::time::UNIX_EPOCH;
+
 use proptest::prelude::*;
 
 use super::request::Storage;
@@ -55,12 +57,16 @@ fn rewritten(request: &str, forwarding: &Forwarding, is_secure: bool) -> String 
     String::from_utf8(out).unwrap()
 }
 
+/// The field of [`KEEP`]'s date.
+const DATE: &str = "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+
+/// The head for the client, without [`DATE`].
 fn back(response: &str, asked: RequestTraits<'_>, how: ResponseRewrite) -> String {
     let mut storage = storage();
     let response = Response::parse(response.as_bytes(), &mut storage, asked).unwrap();
     let mut out = Vec::new();
     rewrite_response(&mut out, &response, how);
-    String::from_utf8(out).unwrap()
+    String::from_utf8(out).unwrap().replace(DATE, "")
 }
 
 const GET: RequestTraits<'_> = RequestTraits {
@@ -76,4 +82,5 @@ const UPGRADE: RequestTraits<'_> = RequestTraits {
 const KEEP: ResponseRewrite = ResponseRewrite {
     to_newer: true,
     keep_alive: true,
+    date: UNIX_EPOCH,
 };

@@ -1,6 +1,6 @@
 //! How a session comes to its end: a response of our own, and the wait for the client to take its last one.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use host::{CloseReason, SocketError};
 
@@ -43,7 +43,8 @@ impl Session {
         let keep_alive = keep_alive && !sh.tells_to_close();
         sh.counters.requests_refused += 1;
         let is_head = self.exchange.is_head;
-        refusal(self.client.outbox(), status, keep_alive, is_head);
+        let date = SystemTime::now();
+        refusal(self.client.outbox(), status, date, keep_alive, is_head);
         self.answered(status, keep_alive, sh)
     }
 

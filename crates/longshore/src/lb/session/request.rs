@@ -1,5 +1,7 @@
 //! A request's head: read, understood, routed, rewritten.
 
+use std::time::SystemTime;
+
 use crate::http::{Head, Status, find_head};
 use crate::lb::balance::hash_of;
 use crate::lb::config::Splice;
@@ -119,7 +121,12 @@ impl Session {
         let has_no_content = request.framing.is_empty();
         if request.max_forwards() == Some(0) {
             let keep_alive = keeps && has_no_content && !sh.tells_to_close();
-            answer(&mut exchange.replay, &request, keep_alive);
+            answer(
+                &mut exchange.replay,
+                &request,
+                SystemTime::now(),
+                keep_alive,
+            );
             return Err((Status::OK, keep_alive));
         }
         let Some(pool) = sh

@@ -1,5 +1,7 @@
 //! A response on its way from the server to the client.
 
+use std::time::SystemTime;
+
 use crate::http::{Head, find_head};
 use crate::lb::http::{
     Body, Framing, MAX_FIELDS, PieceKind, RequestTraits, Response, ResponseRewrite,
@@ -167,6 +169,7 @@ impl Session {
                 let how = ResponseRewrite {
                     to_newer: true,
                     keep_alive: true,
+                    date: SystemTime::now(),
                 };
                 rewrite_response(self.client.outbox(), &response, how);
             }
@@ -191,6 +194,7 @@ impl Session {
         let how = ResponseRewrite {
             to_newer: exchange.is_newer,
             keep_alive: exchange.client_keeps,
+            date: SystemTime::now(),
         };
         rewrite_response(self.client.outbox(), &response, how);
         sh.counters.responded(response.status);

@@ -130,7 +130,10 @@ fn a_server_that_has_ended_an_idle_connection_gets_no_request_on_it_though_its_e
 
 #[test]
 fn behind_a_refused_connect_nothing_is_a_request() {
-    let config = config("", "", &[8081]).replace("pool = \"app\"", "");
+    let config = config("", "", &[8081]).replace(
+        "pool = \"app\"",
+        "routes = [{ host = \"other\", pool = \"app\" }]",
+    );
     let mut rig = Rig::new(&config, &[(8081, Manner::Serves)]);
     let connect = format!("CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n{GET}");
     let client = rig.client(80, connect);

@@ -116,11 +116,11 @@ fn an_upgrade_goes_on_and_comes_back() {
 fn a_response_says_how_it_ends_to_this_client() {
     let older = ResponseRewrite {
         to_newer: false,
-        keep_alive: true,
+        ..KEEP
     };
     let last = ResponseRewrite {
-        to_newer: true,
         keep_alive: false,
+        ..KEEP
     };
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\nKeep-Alive: x\r\n\r\n";
     let length = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
@@ -180,6 +180,26 @@ fn a_response_says_how_it_ends_to_this_client() {
 }
 
 #[test]
+fn a_response_without_a_date_gets_that_of_its_coming() {
+    let dated = "Date: Fri, 27 Nov 2026 10:00:00 GMT\r\n";
+    for (status, before, after) in [
+        ("200", "", DATE),
+        ("200", dated, dated),
+        ("404", "", DATE),
+        ("100", "", ""),
+    ] {
+        let text = format!("HTTP/1.1 {status} A\r\n{before}\r\n");
+        let mut storage = storage();
+        let head = RequestTraits { head: true, ..GET };
+        let response = Response::parse(text.as_bytes(), &mut storage, head).unwrap();
+        let mut out = Vec::new();
+        rewrite_response(&mut out, &response, KEEP);
+        let wanted = format!("HTTP/1.1 {status} A\r\n{after}\r\n");
+        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+    }
+}
+
+#[test]
 fn a_request_of_http_1_0_goes_on_without_its_expectation() {
     let forwarding = Forwarding {
         address: false,
@@ -223,7 +243,7 @@ fn the_last_proxy_answers_options_and_trace_without_secrets() {
         let mut storage = storage();
         let request = Request::parse(text.as_bytes(), &mut storage).unwrap();
         let mut out = Vec::new();
-        answer(&mut out, &request, true);
+        answer(&mut out, &request, UNIX_EPOCH, true);
         let out = String::from_utf8(out).unwrap();
         let (head, rest) = out.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -236,7 +256,13 @@ fn the_last_proxy_answers_options_and_trace_without_secrets() {
 fn refusals_are_whole_responses() {
     for (keep_alive, is_head) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut out = Vec::new();
-        refusal(&mut out, Status::UNAVAILABLE, keep_alive, is_head);
+        refusal(
+            &mut out,
+            Status::UNAVAILABLE,
+            UNIX_EPOCH,
+            keep_alive,
+            is_head,
+        );
         let mut storage = storage();
         let end = out.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
         let response = Response::parse(&out[..end], &mut storage, GET).unwrap();
