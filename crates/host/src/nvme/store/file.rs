@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use l5p::nvme::target::Operation;
 use rustix::fs::FallocateFlags;
@@ -36,6 +37,52 @@ pub(super) struct Opened {
     pub(super) info: StoreInfo,
     /// The size as it is now, which `info` has as it was.
     pub(super) bytes: AtomicU64,
+    /// What it was opened by.
+    pub(super) path: PathBuf,
+    /// Something could not be made durable. Linux reports that once for each open file and takes what was lost for written, so a later
+    /// `fdatasync` that succeeds proves nothing.
+    pub(super) sync_failed: AtomicBool,
+}
+
+impl Opened {
+    /// Whether it is known that something was lost.
+    fn has_lost(&self) -> bool {
+        self.sync_failed.load(Ordering::Acquire)
+    }
+
+    /// Remembers that something could not be made durable.
+    fn lose(&self, error: impl std::fmt::Display) {
+        if !self.sync_failed.swap(true, Ordering::AcqRel) {
+            let path = self.path.display();
+            tracing::error!(
+                "{path} could not be made durable ({error}): flushes and FUA fail until the target is started again"
+            );
+        }
+    }
+
+    /// Whether an error of this call says that something written before may be lost.
+    fn is_loss(&self, call: &Call, error: Errno) -> bool {
+        match (call, error) {
+            // It did not come to that.
+            (_, Errno::INTR | Errno::AGAIN | Errno::CANCELED) => false,
+            (Call::Sync, _) => true,
+            (Call::Write { durable: true, .. }, error) => match error {
+                Errno::INVAL | Errno::OPNOTSUPP | Errno::FBIG => false,
+                // Past the page cache only this write found no room.
+                Errno::NOSPC | Errno::DQUOT => !self.info.direct,
+                _ => true,
+            },
+            _ => false,
+        }
+    }
+}
+
+/// The end of what was to be durable in a file that has lost something.
+const LOST: Status = Status::WRITE_FAULT.do_not_retry();
+
+/// Whether a call makes something durable.
+fn makes_durable(call: &Call) -> bool {
+    matches!(call, Call::Sync | Call::Write { durable: true, .. })
 }
 
 /// Whether the work of a task may go on.
@@ -99,15 +146,54 @@ impl FileStore {
     }
 
     /// Makes durable what has been written.
+    ///
+    /// # Errors
+    /// When the system can't, now or before.
     pub(super) fn sync(&self) -> io::Result<()> {
-        match self.is_read_only() {
-            true => Ok(()),
-            false => self.file.file.sync_data(),
+        if self.is_read_only() {
+            return Ok(());
+        }
+        self.file
+            .file
+            .sync_data()
+            .inspect_err(|error| self.file.lose(error))?;
+        match self.file.has_lost() {
+            true => Err(io::Error::other(format!(
+                "{} could not be made durable",
+                self.file.path.display()
+            ))),
+            false => Ok(()),
         }
     }
 
     /// The next step of a task, whose last one had this result.
     pub(super) fn step(&mut self, task: &mut Task, result: Option<i32>) -> Next {
+        if let (Some(call), Some(result)) = (task.durable.take(), result) {
+            let error = (result < 0).then(|| Errno::from_raw_os_error(-result));
+            if let Some(error) = error.filter(|error| self.file.is_loss(&call, *error)) {
+                self.file.lose(error);
+                let status = status(&Operation::Flush, error);
+                return Next::Done(Err(status.do_not_retry()));
+            }
+            // Another thread's call may have been told of the loss while this one was under way.
+            if self.file.has_lost() {
+                return Next::Done(Err(LOST));
+            }
+        }
+        let next = self.next(task, result);
+        match next {
+            Next::Step(step) if makes_durable(&step.call) => {
+                if self.file.has_lost() {
+                    return Next::Done(Err(LOST));
+                }
+                task.durable = Some(step.call);
+                Next::Step(step)
+            }
+            next => next,
+        }
+    }
+
+    fn next(&mut self, task: &mut Task, result: Option<i32>) -> Next {
         let operation = task.request.operation;
         if self.is_read_only() && !only_reads(&operation) {
             return Next::Done(Err(Status::WRITE_PROTECTED.do_not_retry()));

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -151,6 +151,8 @@ impl FileStore {
             file,
             info,
             bytes: AtomicU64::new(bytes),
+            path: path.to_owned(),
+            sync_failed: AtomicBool::new(false),
         };
         if is_direct && !opened.reads_one_block() {
             // It wants larger pieces than our blocks are. The lock goes with the file.

@@ -8,7 +8,7 @@ use shared::{SharedSlice, SharedSliceMut};
 use wire::nvme::command::Status;
 
 use super::Extent;
-use super::engine::Step;
+use super::engine::{Call, Step};
 
 /// An operation under way.
 pub(super) struct Task {
@@ -18,6 +18,8 @@ pub(super) struct Task {
     /// Bytes that are done, or ranges.
     pub progress: u64,
     pub stage: Stage,
+    /// The last step, if it was to make something durable.
+    pub durable: Option<Call>,
 }
 
 /// What the last step was.
@@ -64,6 +66,7 @@ impl Task {
             scratch,
             progress: 0,
             stage: Stage::Begun,
+            durable: None,
         }
     }
 
