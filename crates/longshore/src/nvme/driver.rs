@@ -228,6 +228,10 @@ impl Driver {
             match event {
                 Event::Lost(failure) => eprintln!("longshore: {failure}; connecting again"),
                 Event::Ready => eprintln!("longshore: connected again"),
+                Event::NamespaceReplaced(nsid) => {
+                    let error = l5p::nvme::initiator::SubmitError::Replaced(nsid);
+                    eprintln!("longshore: {error}");
+                }
                 Event::Ended(Some(failure)) => return Err(explain(&failure)),
                 other => tracing::info!(?other, "the controller tells"),
             }

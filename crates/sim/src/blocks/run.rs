@@ -390,7 +390,10 @@ impl<'a> Run<'a> {
                 Event::Ready => self.is_ready = true,
                 Event::Lost(failure) => return Err(self.failed(failure.to_string())),
                 Event::Ended(failure) => return Err(self.failed(format!("it ended: {failure:?}"))),
-                Event::NamespacesChanged | Event::DiscoveryChanged | Event::Notice(_) => {}
+                Event::NamespacesChanged
+                | Event::NamespaceReplaced(_)
+                | Event::DiscoveryChanged
+                | Event::Notice(_) => {}
             }
         }
         Ok(moved)

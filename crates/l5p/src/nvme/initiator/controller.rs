@@ -13,6 +13,7 @@ mod admin;
 mod config;
 mod discovery;
 mod failure;
+mod identities;
 mod info;
 mod link;
 mod recovery;
@@ -83,6 +84,9 @@ pub enum Event {
     Ready,
     /// The namespaces were read again, because the controller said that they changed.
     NamespacesChanged,
+    /// This namespace is not the one that it was: other identifiers, or another block size. Commands for it are refused, and those that
+    /// waited have ended.
+    NamespaceReplaced(u32),
     /// The discovery log was read again, because the controller said that it changed.
     DiscoveryChanged,
     /// The controller tells of something else.
@@ -137,6 +141,7 @@ pub struct Controller {
     info: Option<ControllerInfo>,
     limits: Limits,
     namespaces: Vec<Namespace>,
+    identities: identities::Identities,
     discovery: Vec<DiscoveryEntry>,
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
@@ -166,6 +171,7 @@ impl Controller {
                 io_queues: 0,
             },
             namespaces: Vec::new(),
+            identities: identities::Identities::default(),
             discovery: Vec::new(),
             actions: VecDeque::new(),
             events: VecDeque::new(),

@@ -158,6 +158,9 @@ impl Controller {
                 Some((cns, nsid)) => self.ask_admin(purpose, identify(cns, nsid), ANSWER_LEN),
                 None => {
                     self.namespaces = std::mem::take(&mut reading.read);
+                    let replaced = self.identities.compare(&mut self.namespaces);
+                    let replaced = replaced.into_iter().map(Event::NamespaceReplaced);
+                    self.events.extend(replaced);
                     return self.finish(now, Event::NamespacesChanged);
                 }
             },

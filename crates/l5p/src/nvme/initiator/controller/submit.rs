@@ -1,6 +1,6 @@
 //! Commands of the application.
 
-use wire::nvme::command::{Blocks, Io, MAX_BLOCKS, MAX_RANGES, RANGE_LEN};
+use wire::nvme::command::{Blocks, Io, MAX_BLOCKS, MAX_RANGES, RANGE_LEN, Status};
 
 use super::super::commands::Transfer;
 use super::{CommandId, Completion, Controller, Namespace, Phase};
@@ -26,6 +26,11 @@ pub enum SubmitError {
     /// There is no such namespace, or not one that can be read and written here.
     #[error("there is no usable namespace {0}")]
     NoNamespace(u32),
+    /// It was another namespace when its blocks were counted.
+    #[error(
+        "namespace {0} is not the one that it was: its identifiers or its block size have changed; connect anew"
+    )]
+    Replaced(u32),
     /// There are not that many blocks.
     #[error("the blocks are beyond the namespace's end")]
     OutOfRange,
@@ -84,6 +89,11 @@ impl Controller {
             let Some((id, entry, transfer)) = self.requests.take_waiting() else {
                 return;
             };
+            if self.identities.is_replaced(entry.nsid) {
+                let status = Status::INVALID_NAMESPACE.do_not_retry();
+                self.requests.end(id, status, 0);
+                continue;
+            }
             let queue = self.queues[at].as_mut().expect("it has room");
             let taken = queue.submit(entry, transfer, id);
             debug_assert!(taken, "it has room");
@@ -111,6 +121,9 @@ impl Controller {
             .find(|namespace| namespace.nsid == access.nsid);
         let namespace = found.filter(|namespace| namespace.is_usable());
         let namespace = namespace.ok_or(SubmitError::NoNamespace(access.nsid))?;
+        if self.identities.is_replaced(access.nsid) {
+            return Err(SubmitError::Replaced(access.nsid));
+        }
         match access.io {
             Io::Read { blocks, .. } => {
                 let bytes = self.check_blocks(namespace, blocks)?;

@@ -33,6 +33,8 @@ pub(super) struct Peer {
     pub(super) data: ControllerData,
     pub(super) queues_granted: u32,
     pub(super) namespaces: BTreeMap<u32, NamespaceData>,
+    /// UUIDs that are not made of the number.
+    pub(super) uuids: BTreeMap<u32, [u8; 16]>,
     pub(super) log: (u64, Vec<DiscoveryEntry>),
     /// Called after each answer about the log.
     pub(super) log_changes: u32,
@@ -84,6 +86,7 @@ impl Default for Peer {
             data,
             queues_granted: 64,
             namespaces: [(1, namespace), (4, namespace)].into(),
+            uuids: BTreeMap::new(),
             log: (1, Vec::new()),
             log_changes: 0,
             log_left: None,
@@ -225,7 +228,10 @@ impl Peer {
                     }
                     Cns::NAMESPACE => self.namespaces[&identify.nsid].emit(&mut answer),
                     Cns::NAMESPACE_IDS => NamespaceIds {
-                        uuid: Some([identify.nsid as u8; 16]),
+                        uuid: match self.uuids.get(&identify.nsid) {
+                            None => Some([identify.nsid as u8; 16]),
+                            other => other.copied(),
+                        },
                         ..NamespaceIds::default()
                     }
                     .emit(&mut answer),

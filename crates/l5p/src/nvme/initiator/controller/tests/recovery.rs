@@ -175,3 +175,59 @@ fn a_shutdown_tells_the_controller() {
     assert_eq!(statuses(&pair.completions()), [Status::ABORTED_BY_HOST]);
     assert_eq!(pair.host.poll_timeout(), None);
 }
+
+/// Another namespace in the place of namespace 1.
+fn replace(peer: &mut Peer, how: usize) {
+    let namespace = peer.namespaces.get_mut(&1).unwrap();
+    match how {
+        0 => namespace.format.lbads = 12,
+        1 => namespace.nguid = [5; 16],
+        2 => namespace.eui64 = [5; 8],
+        _ => drop(peer.uuids.insert(1, [5; 16])),
+    }
+}
+
+#[test]
+fn commands_do_not_go_to_another_namespace_after_a_reconnect() {
+    for how in 0..4 {
+        let mut pair = Pair::ready(config());
+        pair.peer.answers_io = false;
+        for n in 0..10 {
+            pair.read(n);
+        }
+        pair.run();
+        pair.host.handle_lost(pair.now, 1, "reset".into());
+        assert!(pair.completions().is_empty());
+        pair.read(10);
+        pair.peer.io.clear();
+        replace(&mut pair.peer, how);
+        pair.run();
+        pair.pass(Duration::from_secs(2));
+        assert!(pair.host.is_ready());
+        assert_eq!(pair.peer.io, [], "no command goes");
+        let refused = Status::INVALID_NAMESPACE.do_not_retry();
+        assert_eq!(statuses(&pair.completions()), [refused; 11]);
+        let events: Vec<Event> = std::iter::from_fn(|| pair.host.poll_event()).collect();
+        assert_eq!(events[1..], [Event::NamespaceReplaced(1), Event::Ready]);
+        let io = Io::Flush;
+        let refused = pair.host.submit(Access { nsid: 1, io });
+        assert_eq!(refused, Err(SubmitError::Replaced(1)));
+        pair.host.submit(Access { nsid: 4, io }).unwrap();
+    }
+}
+
+#[test]
+fn a_namespace_that_grows_is_the_same() {
+    let mut pair = Pair::ready(config());
+    pair.peer.answers_io = false;
+    pair.read(0);
+    pair.run();
+    pair.host.handle_lost(pair.now, 1, "reset".into());
+    assert!(pair.completions().is_empty());
+    pair.peer.answers_io = true;
+    pair.peer.namespaces.get_mut(&1).unwrap().nsze = 2000;
+    pair.pass(Duration::from_secs(2));
+    pair.read(1999);
+    pair.run();
+    assert_eq!(statuses(&pair.completions()), [Status::SUCCESS; 2]);
+}

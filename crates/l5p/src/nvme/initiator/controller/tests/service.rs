@@ -90,3 +90,29 @@ fn other_events_are_told() {
     }
     assert_eq!(pair.host.poll_event(), Some(Event::Notice(event)));
 }
+
+#[test]
+fn another_namespace_in_the_place_of_one_that_went_is_refused_until_that_is_back() {
+    let mut pair = Pair::ready(config());
+    let namespace = pair.peer.namespaces[&1];
+    let change = |pair: &mut Pair, uuid: Option<u8>| {
+        pair.peer.namespaces.remove(&1);
+        if let Some(uuid) = uuid {
+            pair.peer.namespaces.insert(1, namespace);
+            pair.peer.uuids.insert(1, [uuid; 16]);
+        }
+        for (pdu, _) in pair.peer.event(AsyncEvent::NAMESPACES_CHANGED) {
+            pair.host.handle_header(pair.now, 0, &pdu).unwrap();
+            pair.host.handle_end(pair.now, 0, true, &[]);
+        }
+        pair.run();
+        let submitted = pair.host.submit(Access {
+            nsid: 1,
+            io: Io::Flush,
+        });
+        submitted.map(drop)
+    };
+    assert_eq!(change(&mut pair, None), Err(SubmitError::NoNamespace(1)));
+    assert_eq!(change(&mut pair, Some(2)), Err(SubmitError::Replaced(1)));
+    assert_eq!(change(&mut pair, Some(1)), Ok(()));
+}
