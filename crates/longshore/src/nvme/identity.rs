@@ -47,10 +47,15 @@ impl Identity {
 
 /// A name made of this machine's ID: the same for the same `purpose`.
 pub(super) fn machine_nqn(purpose: &str) -> Result<Nqn> {
-    let machine = line_of(MACHINE_ID).ok_or_else(|| anyhow!("{MACHINE_ID} is missing or empty"))?;
+    let machine = machine_id().ok_or_else(|| anyhow!("{MACHINE_ID} is missing or empty"))?;
     let what = format!("longshore {purpose} {machine}").replace("  ", " ");
     let uuid = uuid_of(what.as_bytes());
     Ok(Nqn::new(&format!("{UUID_PREFIX}{}", show_uuid(&uuid)))?)
+}
+
+/// This machine's ID, if it has one.
+pub(super) fn machine_id() -> Option<String> {
+    line_of(MACHINE_ID)
 }
 
 fn line_of(path: &str) -> Option<String> {

@@ -1,5 +1,6 @@
 //! `longshore nvme target`: namespaces for hosts.
 
+mod backing;
 mod memory;
 mod namespaces;
 mod options;

@@ -9,9 +9,9 @@ use l5p::nvme::target::{Hosts, Namespace, StoreId, Subsystem};
 use wire::nvme::Nqn;
 use wire::nvme::identify::NamespaceIds;
 
-use super::memory;
 use super::options::{Backing, NamespaceSpec, Target};
-use crate::nvme::identity::{machine_nqn, uuid_of};
+use super::{backing, memory};
+use crate::nvme::identity::{machine_id, machine_nqn, uuid_of};
 use crate::report;
 
 /// Refuses what can't be served, before anything is opened that others see.
@@ -53,6 +53,7 @@ pub(super) fn open(options: &Target, stores: &mut Stores) -> Result<Vec<Subsyste
         false => Hosts::Only(options.allow.clone()),
     };
     let mut subsystems: Vec<Subsystem> = Vec::new();
+    let mut identities = Vec::new();
     for spec in &options.namespaces {
         let store = open_store(spec, stores)?;
         let nqn = spec.nqn.unwrap_or(usual);
@@ -72,9 +73,14 @@ pub(super) fn open(options: &Target, stores: &mut Stores) -> Result<Vec<Subsyste
         let subsystem = &mut subsystems[at];
         let nsid = subsystem.namespaces.len() as u32 + 1;
         let info = stores.info(store);
+        let identity = (nqn, backing::identity_of(&spec.backing)?);
+        // What is only read may be there more than once.
+        let before = identities.iter().filter(|it| **it == identity).count();
+        let ids = ids_of(&nqn, &identity.1, before);
+        identities.push(identity);
         subsystem
             .namespaces
-            .push(namespace(&nqn, nsid, store, &info));
+            .push(namespace(nsid, store, &info, ids));
     }
     Ok(subsystems)
 }
@@ -102,11 +108,7 @@ fn what_to_do(path: &Path) -> String {
 }
 
 /// A namespace that is a whole store.
-pub(super) fn namespace(nqn: &Nqn, nsid: u32, store: StoreId, info: &StoreInfo) -> Namespace {
-    let name = format!("longshore namespace {nsid} of {nqn}");
-    let hash = digest(&SHA256, name.as_bytes());
-    let mut nguid = [0; 16];
-    nguid.copy_from_slice(&hash.as_ref()[16..]);
+fn namespace(nsid: u32, store: StoreId, info: &StoreInfo, ids: NamespaceIds) -> Namespace {
     Namespace {
         nsid,
         store,
@@ -115,17 +117,28 @@ pub(super) fn namespace(nqn: &Nqn, nsid: u32, store: StoreId, info: &StoreInfo) 
         read_only: info.read_only,
         volatile_cache: info.volatile_cache,
         deallocate: info.deallocate,
-        ids: NamespaceIds {
-            nguid: Some(nguid),
-            uuid: Some(uuid_of(name.as_bytes())),
-            ..NamespaceIds::default()
-        },
+        ids,
     }
 }
 
-/// A serial number that is the same next time: 20 characters at most.
+/// The identifiers of these blocks in this subsystem, wherever they stand among its namespaces.
+fn ids_of(nqn: &Nqn, identity: &[u8], before: usize) -> NamespaceIds {
+    let mut name = format!("longshore namespace of {nqn}, {before} before it: ").into_bytes();
+    name.extend(identity);
+    let hash = digest(&SHA256, &name);
+    let mut nguid = [0; 16];
+    nguid.copy_from_slice(&hash.as_ref()[16..]);
+    NamespaceIds {
+        nguid: Some(nguid),
+        uuid: Some(uuid_of(&name)),
+        ..NamespaceIds::default()
+    }
+}
+
+/// A serial number that is the same next time, and another on another machine: 20 characters at most.
 fn serial_of(nqn: &Nqn) -> String {
-    let hash = digest(&SHA256, nqn.as_str().as_bytes());
+    let name = format!("{nqn} on {}", machine_id().unwrap_or_default());
+    let hash = digest(&SHA256, name.as_bytes());
     hash.as_ref()[..8]
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -142,18 +155,48 @@ mod tests {
         target: Target,
     }
 
+    fn parsed(namespaces: &[&str]) -> Target {
+        let line = "target --tap ls0 --ip 10.9.0.2/24 --nqn nqn.2024-01.test:one".split(' ');
+        let namespaces = namespaces.iter().flat_map(|it| ["--ns", *it]);
+        let line = <CommandLine as clap::Parser>::try_parse_from(line.chain(namespaces)).unwrap();
+        line.target
+    }
+
     fn checked(namespace: &str) -> Result<(), String> {
-        let line = [
-            "target",
-            "--tap",
-            "ls0",
-            "--ip",
-            "10.9.0.2/24",
-            "--ns",
-            namespace,
-        ];
-        let line = <CommandLine as clap::Parser>::try_parse_from(line).unwrap();
-        check(&line.target).map_err(|error| format!("{error:#}"))
+        check(&parsed(&[namespace])).map_err(|error| format!("{error:#}"))
+    }
+
+    /// The identifiers that hosts see.
+    fn ids(namespaces: &[&str]) -> Vec<NamespaceIds> {
+        let bell = host::runtime::Doorbell::new().unwrap();
+        let mut stores = Stores::new(&bell, host::nvme::store::Method::Threads);
+        let subsystems = open(&parsed(namespaces), &mut stores).unwrap();
+        let namespaces = subsystems[0].namespaces.iter();
+        namespaces.map(|namespace| namespace.ids).collect()
+    }
+
+    #[test]
+    fn identifiers_go_with_the_file_and_not_with_its_place() {
+        let directory = backing::tests::Scratch::new("order");
+        let paths = ["a", "b"].map(|name| directory.path().join(name));
+        for path in &paths {
+            std::fs::write(path, [0; 4096]).unwrap();
+        }
+        let [a, b] = paths.each_ref().map(|path| path.to_str().unwrap());
+        let first = ids(&[a, b]);
+        assert_ne!(first[0], first[1]);
+        assert_eq!(ids(&[a, b]), first);
+        assert_eq!(ids(&[b, a]), [first[1], first[0]]);
+        assert_eq!(ids(&[b]), [first[1]]);
+        let read = format!("{a},ro");
+        let twice = ids(&[&read, &read]);
+        assert!(twice[0] == first[0] && twice[1] != first[0]);
+    }
+
+    #[test]
+    fn memory_is_another_each_time() {
+        let [first, second] = [(); 2].map(|()| ids(&["mem:1M", "mem:1M"]));
+        assert!(!first.contains(&second[0]) && first[0] != first[1]);
     }
 
     #[test]
