@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use l5p::nvme::target::{CloseReason, ConnectionId};
+use l5p::nvme::target::{CloseReason, Config, ConnectionId, Limits};
 use wire::nvme::command::{Admin, Blocks, DataPointer, Io, Status};
-use wire::nvme::{H2CData, Pdu};
+use wire::nvme::{H2CData, Nqn, Pdu};
 
 use super::rig::*;
 
@@ -51,6 +51,43 @@ fn without_a_timeout_a_host_may_be_silent() {
     let (_, _) = rig.admin(subsystem(), 0);
     rig.wait(1_000_000 * SECOND);
     assert_eq!(rig.target.connections(), 1);
+}
+
+#[test]
+fn a_silent_discovery_controller_ends_also_without_a_timeout() {
+    let mut rig = Rig::new();
+    let (idle, _) = rig.admin(Nqn::DISCOVERY, 0);
+    let (asks, _) = rig.admin(Nqn::DISCOVERY, 0);
+    let (kept, _) = rig.admin(subsystem(), 0);
+    rig.wait(60 * SECOND);
+    rig.simple(asks, Admin::KeepAlive.entry(3));
+    rig.wait(59 * SECOND);
+    assert_eq!(rig.closed, []);
+    rig.wait(SECOND);
+    assert_eq!(rig.closed, [(idle, CloseReason::KeepAlive)]);
+    rig.wait(60 * SECOND);
+    assert_eq!(rig.closed[1..], [(asks, CloseReason::KeepAlive)]);
+    rig.wait(1_000 * SECOND);
+    assert_eq!(rig.simple(kept, Admin::KeepAlive.entry(4)), Status::SUCCESS);
+}
+
+#[test]
+fn discovery_leaves_controllers_for_others() {
+    let mut rig = Rig::with(Config {
+        limits: Limits::default(),
+        ..config()
+    });
+    for at in 0..32 {
+        let id = rig.open(0);
+        let reply = rig.connect_as(id, connect_data(Nqn::DISCOVERY), 0, 32, 0);
+        match at {
+            0..16 => assert!(reply.status.is_success()),
+            _ => assert!(reply.status.is(Status::CONNECT_CONTROLLER_BUSY)),
+        }
+    }
+    for _ in 0..16 {
+        rig.admin(subsystem(), 0);
+    }
 }
 
 #[test]

@@ -12,11 +12,15 @@ use super::action::CloseReason;
 use super::config::{Hosts, Limits, Namespace, StoreId};
 use super::connection::QueueOwner;
 use super::control::{Control, Heard};
+use super::controller::Subject;
 use super::ids::ConnectionId;
 use super::traffic::{Traffic, TrafficCells};
 
 /// The highest CNTLID (Base 2.0c §3.1.2.2).
 const MAX_CONTROLLER_ID: u16 = 0xffef;
+/// How long a host may say nothing to a discovery controller that has no keep-alive time-out: as long as with Linux's target. Any host gets
+/// such a controller.
+const DISCOVERY_SILENCE: Duration = Duration::from_secs(120);
 
 /// What the machines of one target share.
 pub(super) struct Shared {
@@ -211,7 +215,8 @@ impl State {
         io_queues: u16,
     ) -> Option<Arc<Control>> {
         let is_leaving = self.leaving.iter().any(|queue| queue.owner == owner);
-        let is_full = self.controllers.len() >= self.limits.controllers;
+        let is_full = self.controllers.len() >= self.limits.controllers
+            || owner.subject == Subject::Discovery && !self.has_room_for_discovery();
         if is_leaving || is_full || !self.has_room() {
             return None;
         }
@@ -307,13 +312,16 @@ impl State {
     /// When the host of a controller counts as gone, unless it shows that it lives.
     pub(super) fn deadline(&self, controller: u16, started: Instant) -> Option<Instant> {
         let entry = self.controllers.get(&controller)?;
-        let keep_alive = entry.control.keep_alive();
+        let limit = match (entry.control.keep_alive(), entry.control.subject()) {
+            (0, Subject::Discovery) => DISCOVERY_SILENCE,
+            (0, Subject::Subsystem(_)) => return None,
+            (milliseconds, _) => Duration::from_millis(milliseconds.into()),
+        };
         let io = entry.io.iter().flatten();
         let heard = io
             .chain([&entry.admin])
             .map(|queue| queue.heard.at(started));
-        let limit = Duration::from_millis(keep_alive.into());
-        (keep_alive > 0).then(|| heard.max().unwrap_or(started) + limit)
+        Some(heard.max().unwrap_or(started) + limit)
     }
 
     /// The I/O queues of a controller.
@@ -330,6 +338,15 @@ impl State {
     /// Whether there may be one more queue.
     fn has_room(&self) -> bool {
         self.queues < self.limits.connections
+    }
+
+    /// Whether there may be one more discovery controller. They are for hosts that may not have a subsystem, too, and have no more than half of all
+    /// controllers and of all queues.
+    fn has_room_for_discovery(&self) -> bool {
+        let controllers = self.controllers.values();
+        let those = controllers.filter(|entry| entry.control.subject() == Subject::Discovery);
+        let all = self.limits.controllers.min(self.limits.connections);
+        those.count() < all.div_ceil(2)
     }
 
     /// A CNTLID that no controller has or had lately.

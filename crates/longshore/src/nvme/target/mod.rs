@@ -23,7 +23,7 @@ use host::nvme::target::{self as glue, Options as GlueOptions};
 use l5p::nvme::target::{Config, Limits, Portal, Subsystem, Target as Machine};
 use wire::nvme::Nqn;
 
-use crate::attach::{Attached, attach_shards};
+use crate::attach::{Attached, Wire, attach_shards};
 use crate::control::{self, Answer, Request, one_of};
 use crate::cores::Cores;
 use crate::nvme::driver::nvme_offload;
@@ -41,6 +41,8 @@ pub use report::TargetCounters;
 const REFRESH: Duration = Duration::from_secs(1);
 /// How long commands in flight are waited for at the end, and connections after that.
 const DRAIN: Duration = Duration::from_secs(2);
+/// After so many seconds of silence TCP asks whether a host is still there: NVMe's own keep-alive is the host's choice.
+const TCP_KEEP_ALIVE: u32 = 60;
 
 /// Serves until it is told to end.
 ///
@@ -59,7 +61,7 @@ pub fn run(options: &Target) -> Result<()> {
         .map(control::Server::bind)
         .transpose()?;
     let count = options.cores.as_ref().map(Cores::count);
-    let all = attach_shards(&options.wire, &options.connections, count, None)?;
+    let all = attach_shards(&kept_alive(options), &options.connections, count, None)?;
     let mut stores = Stores::new(&all[0].runtime.doorbell(), method(options));
     let subsystems = namespaces::open(options, &mut stores)?;
     let names: Vec<_> = subsystems.iter().map(|subsystem| subsystem.nqn).collect();
@@ -107,6 +109,15 @@ pub fn run(options: &Target) -> Result<()> {
     drop(control);
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
+}
+
+/// How to reach the wire, with a keep-alive of TCP. Connections of which the NIC keeps the state until they have sent something can have none.
+fn kept_alive(options: &Target) -> Wire {
+    let mut wire = options.wire.clone();
+    if !options.connections.accel.lazy_tcb {
+        wire.tcp.tcp_keep_alive.get_or_insert(TCP_KEEP_ALIVE);
+    }
+    wire
 }
 
 /// The part of each core, which listens: they are one target, with the same files and the same memory.
