@@ -104,7 +104,7 @@ impl Driver {
                 Duration::ZERO => Duration::ZERO,
                 _ => Duration::from_secs(peer.keep_alive),
             },
-            setup_timeout: Duration::from_secs(peer.timeout.max(1)),
+            setup_timeout: Duration::from_secs(peer.timeout),
             ..config
         };
         let mut initiator = self.initiator(peer, config, address, map_threshold)?;

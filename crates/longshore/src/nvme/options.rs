@@ -122,10 +122,10 @@ pub struct Peer {
     #[arg(long)]
     pub psk_compat: bool,
     /// Seconds without a sign of life after which either side gives up
-    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub keep_alive: u64,
     /// Seconds that connecting may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
 }
 
@@ -274,5 +274,34 @@ fn identity_version(text: &str) -> Result<IdentityVersion, String> {
         "0" => Ok(IdentityVersion::V0),
         "1" => Ok(IdentityVersion::V1),
         _ => Err("there are versions 0 and 1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        peer: Peer,
+    }
+
+    #[test]
+    fn times_that_no_clock_holds_are_refused() {
+        let parsed = |time: &str| {
+            CommandLine::try_parse_from(["check", "10.9.0.1", "--kernel", time])
+                .map(|line| (line.peer.keep_alive, line.peer.timeout))
+        };
+        for time in ["--timeout", "--keep-alive"] {
+            for seconds in [86_401, u64::MAX] {
+                assert!(parsed(&format!("{time}={seconds}")).is_err());
+            }
+            parsed(&format!("{time}=86400")).unwrap();
+        }
+        assert!(parsed("--timeout=0").is_err());
+        assert_eq!(parsed("--keep-alive=0").unwrap(), (0, 20));
     }
 }
