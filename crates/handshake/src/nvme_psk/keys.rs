@@ -12,7 +12,7 @@ use crate::{KeyLogSink, OpenSslError, Psk, PskServerConfig};
 /// Configured PSKs, each for any host or for one.
 ///
 /// As a text, a key on each line: `NVMeTLSkey-1:01:…:` alone is for every host, `<host NQN> NVMeTLSkey-1:01:…:` for that
-/// one. Empty lines and those that begin with `#` do not count.
+/// one, which then has no other. Empty lines and those that begin with `#` do not count.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     keys: Vec<(Option<Nqn>, ConfiguredPsk)>,
@@ -92,7 +92,7 @@ impl FromStr for Keys {
 }
 
 impl Keys {
-    /// The key for a host: its own before one for all.
+    /// The key for a host: its own, or if it has none, one for all.
     pub fn for_host(&self, host: &Nqn) -> Option<&ConfiguredPsk> {
         self.of_host(host).next()
     }
@@ -114,14 +114,12 @@ impl Keys {
         PskServerConfig::new(Arc::new(lookup), key_log)
     }
 
-    fn of_host<'a>(&'a self, host: &Nqn) -> impl Iterator<Item = &'a ConfiguredPsk> {
-        let host = *host;
-        let its = self
-            .keys
-            .iter()
-            .filter(move |(name, _)| *name == Some(host));
-        let general = self.keys.iter().filter(|(name, _)| name.is_none());
-        its.chain(general).map(|(_, key)| key)
+    /// The keys of a host: those for all only if it has none of its own, or else any host that knows one could be it.
+    fn of_host(&self, host: &Nqn) -> impl Iterator<Item = &ConfiguredPsk> {
+        let has_own = self.keys.iter().any(|(name, _)| *name == Some(*host));
+        let name = has_own.then_some(*host);
+        let its = self.keys.iter().filter(move |(of, _)| *of == name);
+        its.map(|(_, key)| key)
     }
 
     /// The TLS PSK that a client's identity asks for, where `is_here` knows the subsystems. An identity of version 1 shows

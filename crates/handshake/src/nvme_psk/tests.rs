@@ -270,7 +270,6 @@ fn a_file_of_keys_finds_what_a_client_derived() {
     assert!(keys.for_host(&nqn("nqn.third")) == Some(&key(SHA_256)));
     for (host, psk) in [
         (HOST, own.clone()),
-        (HOST, key(SHA_256)),
         ("nqn.third", key(SHA_256)),
         ("nqn.other", key(SHA_384)),
     ] {
@@ -281,6 +280,18 @@ fn a_file_of_keys_finds_what_a_client_derived() {
                 let found = keys.find(offered.identity(), derivation, |name| *name == subsystem());
                 assert!(found == Ok(offered), "{host} {version:?} {derivation:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_key_for_all_does_not_prove_a_host_that_has_its_own() {
+    let keys: Keys = format!("{SHA_256}\n{HOST} {SHA_384}").parse().unwrap();
+    for version in VERSIONS {
+        for derivation in DERIVATIONS {
+            let offered = key(SHA_256).tls_psk(version, &host(), &subsystem(), derivation);
+            let found = keys.find(offered.unwrap().identity(), derivation, |_| true);
+            assert!(found == Err(NoKey::Hash(HOST.into())));
         }
     }
 }
