@@ -362,6 +362,29 @@ fn hosts_that_are_silent_in_the_handshake_are_not_waited_for() {
 }
 
 #[test]
+fn of_handshakes_that_have_ended_nothing_is_kept() {
+    let Some(key) = shared_key() else { return };
+    let mut world = World::new(Setup {
+        tls: Some((key, Offload::Both)),
+        ..Setup::default()
+    });
+    world.ready();
+    let address = SocketAddr::new(v4(SERVER), PORT);
+    let now = world.pair.now();
+    world.pair.stack(CLIENT).connect(now, address).unwrap();
+    for count in 1..=200 {
+        let now = world.pair.now();
+        let socket = world.pair.stack(CLIENT).connect(now, address).unwrap();
+        let two = |world: &mut World| world.target.handshakes() == 2;
+        assert!(world.run_until(Duration::from_secs(1), two), "{count}");
+        let now = world.pair.now();
+        world.pair.stack(CLIENT).abort(now, socket).unwrap();
+        let one = |world: &mut World| world.target.handshakes() == 1;
+        assert!(world.run_until(Duration::from_secs(1), one), "{count}");
+    }
+}
+
+#[test]
 fn a_connection_too_many_is_no_failed_handshake() {
     let Some(key) = shared_key() else { return };
     let mut world = World::new(Setup {

@@ -70,7 +70,7 @@ impl Target {
     /// The TLS handshake is done: the key says who the host is.
     pub(super) fn secured(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
         // Whatever becomes of it now, its handshake has not failed.
-        self.sockets[socket.index()] = None;
+        self.end_handshake(socket);
         let identity = stack.psk_identity(socket).and_then(Identity::parse);
         match identity {
             Some(Identity {
@@ -83,24 +83,20 @@ impl Target {
         }
     }
 
-    fn is_securing(&self, socket: SocketId) -> bool {
-        let client = self.sockets[socket.index()];
-        matches!(client, Some(Client::Securing(id)) if id == socket)
+    /// The handshake is over, however it went: nothing is kept of it, so those that are under way are all that is looked at.
+    fn end_handshake(&mut self, socket: SocketId) {
+        self.sockets[socket.index()] = None;
+        self.securing.retain(|(_, other)| *other != socket);
     }
 
     /// Ends the oldest TLS handshake, if there are more of them under way than there may be.
     fn end_oldest_handshake(&mut self, now: Instant, stack: &mut Stack) {
-        let mut under_way = self.securing.iter().map(|(_, socket)| *socket);
-        let under_way = under_way
-            .by_ref()
-            .filter(|socket| self.is_securing(*socket));
-        let under_way: Vec<SocketId> = under_way.collect();
-        if let [oldest, ..] = under_way[..]
-            && under_way.len() > self.machine.config().limits.pending
+        if self.securing.len() > self.machine.config().limits.pending
+            && let Some(&(_, oldest)) = self.securing.front()
         {
             self.counters.handshakes_evicted += 1;
             tracing::warn!(target: LIMITED, "a connection is closed in its TLS handshake, and others came");
-            self.sockets[oldest.index()] = None;
+            self.end_handshake(oldest);
             let _ = stack.abort(now, oldest);
         }
     }
@@ -109,18 +105,14 @@ impl Target {
     pub(super) fn end_slow_handshakes(&mut self, now: Instant, stack: &mut Stack) -> bool {
         let mut progress = false;
         while let Some(&(deadline, socket)) = self.securing.front() {
-            let is_under_way = self.is_securing(socket);
-            if is_under_way && deadline > now {
+            if deadline > now {
                 break;
             }
-            self.securing.pop_front();
-            if is_under_way {
-                self.counters.handshakes_timed_out += 1;
-                tracing::info!("a connection is closed: its TLS handshake was not done in time");
-                self.sockets[socket.index()] = None;
-                let _ = stack.abort(now, socket);
-                progress = true;
-            }
+            self.counters.handshakes_timed_out += 1;
+            tracing::info!("a connection is closed: its TLS handshake was not done in time");
+            self.end_handshake(socket);
+            let _ = stack.abort(now, socket);
+            progress = true;
         }
         progress
     }
@@ -276,7 +268,7 @@ impl Target {
 
     /// Lets go of a socket that is no queue.
     pub(super) fn forget(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
-        self.sockets[socket.index()] = None;
+        self.end_handshake(socket);
         let _ = stack.close(now, socket);
     }
 

@@ -60,7 +60,7 @@ pub struct Target {
     links: Vec<Option<Link>>,
     /// By [`SocketId::index`]: whose socket it is.
     sockets: Vec<Option<Client>>,
-    /// TLS handshakes, and by when they are to be done, in this order. Some have ended meanwhile.
+    /// TLS handshakes under way, and by when they are to be done, in this order.
     securing: VecDeque<(Instant, SocketId)>,
     counters: LinkCounters,
     /// What wakes the other machines, by their number: nothing, where there is one.
@@ -154,6 +154,7 @@ impl Target {
             match self.sockets[index].take() {
                 Some(Client::Open(_, connection)) => self.lose(now, stack, connection, "the end"),
                 Some(Client::Securing(socket)) => {
+                    self.securing.retain(|(_, other)| *other != socket);
                     let _ = stack.close(now, socket);
                 }
                 None => {}
@@ -167,6 +168,12 @@ impl Target {
         let ids = self.links.iter().flatten().map(|link| link.connection);
         let mut sending = ids.filter(|id| self.machine.has_pdu(*id));
         self.stores.in_flight() == 0 && !self.memories.is_busy() && sending.next().is_none()
+    }
+
+    /// TLS handshakes that are under way.
+    #[must_use]
+    pub fn handshakes(&self) -> usize {
+        self.securing.len()
     }
 
     /// The stores, to be asked about.
