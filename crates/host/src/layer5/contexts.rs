@@ -23,6 +23,11 @@ impl TransmitContexts {
         !self.former.is_empty()
     }
 
+    /// How many there are.
+    pub fn former(&self) -> usize {
+        self.former.len()
+    }
+
     /// What is framed from `end` on is for no context: the present one stays until what was framed for it is acknowledged. Answers whether
     /// there was one.
     pub fn leave(&mut self, end: SeqNum) -> bool {

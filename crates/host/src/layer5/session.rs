@@ -30,6 +30,8 @@ pub(crate) enum Fallback {
 pub(crate) enum Refused {
     /// The arena has no memory left.
     NoMemory,
+    /// TCP sends nothing more.
+    SendClosed,
     /// The memory that was to be sent is gone.
     SourceGone(Slice),
 }

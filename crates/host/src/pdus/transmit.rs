@@ -116,6 +116,8 @@ impl PduStream {
         data: PduData<'_>,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
+        // It may change who makes the digest.
+        session.prepare_keys(out)?;
         let offloaded = session.transforms_inside();
         let digest = match data {
             _ if offloaded || !frame.layout.data_digest => None,

@@ -36,7 +36,7 @@ fn holder(pair: &mut Pair, server: SocketId) -> Option<Holder> {
 }
 
 /// Hands the server's end off and waits until the NIC runs it.
-fn hand_off(pair: &mut Pair, server: SocketId) {
+pub fn hand_off(pair: &mut Pair, server: SocketId) {
     let now = pair.now;
     assert_eq!(pair.stack(SERVER).hand_off(now, server), Ok(()));
     let done = pair.run_until(Duration::from_secs(5), |pair| {

@@ -12,7 +12,7 @@ use crate::memory::{Buffer, Purpose, SizeClass};
 use crate::{Event, Offload, SocketError, TlsRole};
 
 /// Takes all the memory that the server has left.
-fn hoard(pair: &mut Pair) -> Vec<Buffer> {
+pub fn hoard(pair: &mut Pair) -> Vec<Buffer> {
     let driver = &mut pair.hosts[SERVER].stack.transport_mut().device.driver;
     while driver.tail_room() > 0 {
         driver.take_tail(driver.tail_room());

@@ -4,6 +4,7 @@ mod contexts;
 mod digests;
 mod disks;
 mod features;
+mod keys;
 mod layers;
 mod memory;
 mod pair;

@@ -81,7 +81,7 @@ impl Session {
         spans: &mut Spans,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
-        self.update_worn_key(out);
+        self.prepare_keys(out)?;
         let len: u64 = parts.iter().map(Content::len).sum();
         let most = self.writer.max_plaintext() as u32;
         let records = len / u64::from(most) + 1;
@@ -122,7 +122,7 @@ impl Session {
         space: u32,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
-        self.update_worn_key(out);
+        self.prepare_keys(out)?;
         let end = out.send.end() + space;
         let most = self.writer.max_plaintext() as u32;
         let full = self.writer.record_len(most as usize) as u32;
@@ -165,7 +165,7 @@ impl Session {
         space: u32,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
-        self.update_worn_key(out);
+        self.prepare_keys(out)?;
         let len = messages.message_len();
         let is_record = len <= self.writer.max_plaintext() && messages.head_len() <= MAX_HEAD;
         if let Some(context) = self.tx.context.filter(|_| is_record) {

@@ -30,6 +30,9 @@ pub(crate) struct ReceiveContext {
     pub(super) questions: u32,
 }
 
+/// Former transmit contexts of a session that wait for acknowledgments at most.
+pub(super) const MAX_FORMER_CONTEXTS: usize = 4;
+
 impl Session {
     /// Changes what the NIC does, from the next record of each direction on.
     pub fn set_offload(&mut self, asked: Offload, receive_start: SeqNum, out: &mut Outgoing<'_>) {
@@ -46,8 +49,13 @@ impl Session {
         }
     }
 
-    /// Asks the NIC to encrypt from the end of the send queue on.
+    /// Asks the NIC to encrypt from the end of the send queue on. While too many former contexts wait for acknowledgments software encrypts, else
+    /// a peer that acknowledges nothing and asks for new keys again and again would use up the NIC's.
     pub fn begin_transmit(&mut self, out: &mut Outgoing<'_>) {
+        self.awaits_context = self.tx.former() >= MAX_FORMER_CONTEXTS;
+        if self.awaits_context {
+            return;
+        }
         let tcpsn = out.send.end();
         let crypto = self.writer.crypto_info();
         let layers = match &self.inside_transmit {

@@ -145,10 +145,12 @@ fn queue(bytes: &[u8], out: &mut Outgoing<'_>) -> bool {
         buffer.copy_from_slice(piece);
         pieces.push(buffer);
     }
-    for buffer in pieces {
-        out.send.push(Payload::plain(buffer));
+    // When nothing more may be sent, there is no one to wait for.
+    if out.tcp.queue(out.now, bytes.len() as u32) > 0 {
+        for buffer in pieces {
+            out.send.push(Payload::plain(buffer));
+        }
     }
-    out.tcp.queue(out.now, bytes.len() as u32);
     true
 }
 

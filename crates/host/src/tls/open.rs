@@ -238,11 +238,7 @@ impl Session {
                 Event::ReceiveKeys(keys) => {
                     self.rekey_receive(keys, stream.start() + self.opened_len, out)
                 }
-                Event::KeyUpdateRequested => {
-                    if let Err(reason) = self.rekey_transmit(false, out) {
-                        return Some(reason);
-                    }
-                }
+                Event::KeyUpdateRequested => self.owes_update = true,
                 Event::Ticket => {}
                 Event::RefuseRenegotiation => self.send_alert(Alert::NoRenegotiation, out),
                 Event::CloseNotify => self.peer_closed = true,

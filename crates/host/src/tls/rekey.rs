@@ -6,8 +6,11 @@ use wire::SeqNum;
 use super::session::Session;
 use crate::CloseReason;
 use crate::driver::Ticket;
-use crate::layer5::Outgoing;
+use crate::layer5::{Outgoing, Refused};
 use crate::stream::Stream;
+
+/// Bytes of a KeyUpdate message.
+const KEY_UPDATE_LEN: usize = 5;
 
 impl Session {
     /// Whether this session can make new keys.
@@ -16,7 +19,11 @@ impl Session {
     }
 
     /// Sends a KeyUpdate as the last record under the old keys; the next record begins a context of its own. The former
-    /// one stays until its records are acknowledged, so that they stay retransmittable.
+    /// one stays until its records are acknowledged, so that they stay retransmittable. Does nothing once the end of what is sent is queued:
+    /// nothing follows close_notify (RFC 8446 §6.1).
+    ///
+    /// # Errors
+    /// No keys could be made, or no memory was left for the record: the connection must end.
     pub fn rekey_transmit(
         &mut self,
         request_peer: bool,
@@ -25,6 +32,9 @@ impl Session {
         let Some(post_handshake) = &mut self.post_handshake else {
             return Ok(());
         };
+        if out.tcp.is_fin_queued() {
+            return Ok(());
+        }
         let KeyUpdate { message, keys } = match post_handshake.key_update(request_peer) {
             Ok(update) => update,
             Err(error) => {
@@ -49,17 +59,30 @@ impl Session {
         if self.asked.transmit() {
             self.begin_transmit(out);
         }
+        self.owes_update = false;
         self.stats.key_updates += 1;
         out.counters.tls_tx_rekey_ok += 1;
         Ok(())
     }
 
-    /// RFC 8446 §5.5: a key must not be used for too many records.
+    /// To be called before application data is framed. Changes the key if the peer has asked for that (RFC 8446 §4.6.3), however often, or if
+    /// the key has been used for enough records (§5.5); asks for the context that the present key has had to wait for.
+    ///
+    /// # Errors
+    /// There is no memory for the update, which no application data may go before.
     #[inline]
-    pub(super) fn update_worn_key(&mut self, out: &mut Outgoing<'_>) {
-        if self.writer.key_update_due() && self.can_rekey() && self.failed.is_none() {
+    pub fn prepare_keys(&mut self, out: &mut Outgoing<'_>) -> Result<(), Refused> {
+        let is_due = self.owes_update || self.writer.key_update_due();
+        if is_due && self.can_rekey() && self.failed.is_none() {
+            let record = self.writer.record_len(KEY_UPDATE_LEN) as u64;
+            if !out.driver.has_memory_for(record) {
+                return Err(Refused::NoMemory);
+            }
             self.failed = self.rekey_transmit(false, out).err();
+        } else if self.awaits_context && self.asked.transmit() {
+            self.begin_transmit(out);
         }
+        Ok(())
     }
 
     /// Takes the peer's new keys, from the record at `next` on.

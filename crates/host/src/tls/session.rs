@@ -28,6 +28,10 @@ pub(crate) struct Session {
     suite: Suite,
     pub(super) asked: Offload,
     pub tx: TransmitContexts,
+    /// The present keys have no context yet because too many former ones are in use.
+    pub(super) awaits_context: bool,
+    /// The peer has asked for new keys, which it is owed before the next application data.
+    pub(super) owes_update: bool,
     /// What the context that encrypts is to do with the content of records beside.
     pub(super) inside_transmit: Option<Layers>,
     pub rx: ReceiveContext,
@@ -103,6 +107,8 @@ impl Session {
             post_handshake,
             asked: Offload::None,
             tx: TransmitContexts::default(),
+            awaits_context: false,
+            owes_update: false,
             inside_transmit: None,
             rx: ReceiveContext::default(),
             replaced_keys: VecDeque::new(),

@@ -16,7 +16,7 @@ impl Session {
         space: u32,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
-        self.update_worn_key(out);
+        self.prepare_keys(out)?;
         let end = out.send.end() + space;
         let mut written = 0;
         while written < data.len() && out.send.end().before(end) {
@@ -89,6 +89,9 @@ impl Session {
     }
 
     /// Writes one record: framed for the NIC, or sealed.
+    ///
+    /// # Errors
+    /// There is no memory, or nothing more may be sent.
     #[inline]
     pub fn write_record(
         &mut self,
@@ -98,6 +101,10 @@ impl Session {
     ) -> Result<(), Refused> {
         let len = self.writer.record_len(content.len()) as u32;
         let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
+        // TCP must know of all that is in the send queue, so that its end is where the FIN is.
+        if out.tcp.queue(out.now, len) != len {
+            return Err(Refused::SendClosed);
+        }
         // A context that takes content for PDUs gets nothing else.
         match self.tx.context.filter(|_| self.inside_transmit.is_none()) {
             Some(context) => {
@@ -117,12 +124,11 @@ impl Session {
                 out.counters.tls_tx_records_sw += 1;
             }
         }
-        out.tcp.queue(out.now, len);
         self.stats.sent += 1;
         Ok(())
     }
 
-    /// Tells the peer. If memory has run out it is not told: the end of the connection must do.
+    /// Tells the peer. If memory has run out, or the end of what is sent is queued already, it is not told: the end of the connection must do.
     pub fn send_alert(&mut self, alert: Alert, out: &mut Outgoing<'_>) {
         let _ = self.write_record(ContentType::ALERT, &alert.to_bytes(), out);
     }

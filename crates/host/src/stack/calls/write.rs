@@ -155,6 +155,7 @@ impl Stack {
                 transport.schedule.starve(id, socket);
                 Err(SocketError::WouldBlock)
             }
+            Err(Refused::SendClosed) => Err(SocketError::SendClosed),
             Err(Refused::SourceGone(slice)) => {
                 let regions = &transport.device.driver.regions;
                 let reason = CloseReason::SourceGone {

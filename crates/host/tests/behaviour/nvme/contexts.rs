@@ -107,6 +107,34 @@ fn key_updates_go_between_pdus() {
     }
 }
 
+/// Software encrypts once too many contexts wait for acknowledgments. It must make the digests too, although the NIC did when the PDU was begun.
+#[test]
+fn digests_are_made_under_keys_that_have_no_context() {
+    let mut rig = Rig::new(STACKED);
+    let data = pattern(200_000);
+    rig.fill(SERVER, 0, &data);
+    rig.pair.decide(
+        |from, _, frame| match from == SERVER && frame.len() > 1000 {
+            true => Fate::Drop,
+            false => Fate::Pass,
+        },
+    );
+    for n in 0..10 {
+        let (now, id) = (rig.pair.now(), rig.sides[CLIENT].id);
+        let updated = rig.pair.stack(CLIENT).key_update(now, id, true);
+        updated.expect("TLS 1.3");
+        rig.run_until(|rig| rig.pair.counter(SERVER, "TlsRxRekeyReceived") > u64::from(n));
+        let slices = rig.slices(SERVER, u64::from(n) * 20_000, 20_000);
+        let pdu = c2h(0, n * 20_000, 20_000);
+        rig.send_unread(SERVER, &pdu, PduData::Slices(&slices));
+    }
+    assert!(rig.pair.counter(SERVER, "TlsTxRecordsSw") > 10);
+    rig.pair.decide(|_, _, _| Fate::Pass);
+    rig.run_until(|rig| rig.sides[CLIENT].log.ends.len() == 10);
+    assert!(rig.memory(CLIENT, 0, data.len()) == data);
+    assert_eq!(rig.sides[CLIENT].log.ends, [DataDigest::Good; 10]);
+}
+
 #[test]
 fn the_middle_of_a_pdu_is_sent_again_without_a_recovery() {
     let mut rig = Rig::new(OFFLOADED);
