@@ -140,12 +140,42 @@ pub enum UnknownPsk {
     },
 }
 
-/// The identities that the extension `pre_shared_key` of a ClientHello offers, up to where it is malformed (RFC 8446
+/// Identities of a ClientHello that are looked up. To look one up may take the derivation of several keys, and a ClientHello has room for thousands.
+const MAX_IDENTITIES: usize = 8;
+
+/// The first key that `lookup` has for what the extension `pre_shared_key` of a ClientHello offers.
+pub(super) fn choose(lookup: &PskLookup, extension: &[u8]) -> Result<Psk, UnknownPsk> {
+    let mut unknown = UnknownPsk::NoneOffered;
+    for identity in offered_identities(extension) {
+        match lookup(identity) {
+            Ok(psk) => return Ok(psk),
+            Err(why) if unknown == UnknownPsk::NoneOffered => {
+                let identity = printable(identity);
+                unknown = UnknownPsk::Refused { identity, why };
+            }
+            Err(_) => {}
+        }
+    }
+    Err(unknown)
+}
+
+/// An identity of a peer's, for a message: no control characters, and not longer than any of NVMe's.
+pub(super) fn printable(identity: &[u8]) -> String {
+    const LONGEST: usize = 600;
+    String::from_utf8_lossy(identity)
+        .chars()
+        .take(LONGEST)
+        .map(|letter| if letter.is_control() { '?' } else { letter })
+        .collect()
+}
+
+/// The first identities that the extension `pre_shared_key` of a ClientHello offers, up to where it is malformed (RFC 8446
 /// §4.2.11): `identities<7..2^16-1>`, of which each is `identity<1..2^16-1>` and 4 bytes.
-pub(super) fn offered_identities(extension: &[u8]) -> Vec<&[u8]> {
+fn offered_identities(extension: &[u8]) -> Vec<&[u8]> {
     let (mut rest, _) = take_vector(extension).unwrap_or_default();
     let mut identities = Vec::new();
-    while let Some((identity, after)) = take_vector(rest)
+    while identities.len() < MAX_IDENTITIES
+        && let Some((identity, after)) = take_vector(rest)
         && let Some(after) = after.get(4..)
     {
         identities.push(identity);

@@ -8,7 +8,7 @@ use std::{ptr, slice};
 use l5p::crypto::wipe;
 
 use super::library::{EvpMd, Library, Ssl, SslSession, library};
-use crate::psk::{UnknownPsk, offered_identities};
+use crate::psk::{UnknownPsk, choose};
 use crate::{Algorithm, KeyLogSink, Psk, PskLookup};
 
 const TLS1_3_VERSION: c_int = 0x0304;
@@ -61,11 +61,12 @@ pub unsafe extern "C" fn key_log(ssl: *const Ssl, line: *const c_char) {
         return;
     };
     let mut words = line.split(' ');
-    let (label, secret) = (words.next(), words.nth(1).and_then(from_hex));
+    let label = words.next();
+    let mut secret = || words.nth(1).and_then(from_hex);
     let mut secrets = state.secrets.borrow_mut();
     match label {
-        Some("CLIENT_TRAFFIC_SECRET_0") => secrets.client = secret,
-        Some("SERVER_TRAFFIC_SECRET_0") => secrets.server = secret,
+        Some("CLIENT_TRAFFIC_SECRET_0") => secrets.client = secret(),
+        Some("SERVER_TRAFFIC_SECRET_0") => secrets.server = secret(),
         _ => {}
     }
     drop(secrets);
@@ -142,21 +143,6 @@ pub unsafe extern "C" fn client_hello(
             }
         }
     }
-}
-
-fn choose(lookup: &PskLookup, extension: &[u8]) -> Result<Psk, UnknownPsk> {
-    let mut unknown = UnknownPsk::NoneOffered;
-    for identity in offered_identities(extension) {
-        match lookup(identity) {
-            Ok(psk) => return Ok(psk),
-            Err(why) if unknown == UnknownPsk::NoneOffered => {
-                let identity = printable(identity);
-                unknown = UnknownPsk::Refused { identity, why };
-            }
-            Err(_) => {}
-        }
-    }
-    Err(unknown)
 }
 
 /// `SSL_CTX_set_psk_find_session_callback`: gives the key that was chosen when its identity comes up.
@@ -263,23 +249,19 @@ pub fn suite(algorithm: Algorithm) -> Suite {
     Suite { id, name }
 }
 
-/// An identity of a peer's, for a message: no control characters, and not longer than any of NVMe's.
-pub fn printable(identity: &[u8]) -> String {
-    const LONGEST: usize = 600;
-    String::from_utf8_lossy(identity)
-        .chars()
-        .take(LONGEST)
-        .map(|letter| if letter.is_control() { '?' } else { letter })
-        .collect()
-}
-
+/// A secret, decoded in one allocation: one that grows leaves parts of it behind.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: &u8| (*byte as char).to_digit(16);
-    text.as_bytes()
-        .chunks(2)
-        .map(|pair| match pair {
-            [high, low] => Some((digit(high)? << 4 | digit(low)?) as u8),
-            _ => None,
-        })
-        .collect()
+    let digit = |byte: u8| (byte as char).to_digit(16);
+    let (pairs, []) = text.as_bytes().as_chunks() else {
+        return None;
+    };
+    let mut secret = Vec::with_capacity(pairs.len());
+    for [high, low] in pairs {
+        let (Some(high), Some(low)) = (digit(*high), digit(*low)) else {
+            wipe(&mut secret);
+            return None;
+        };
+        secret.push((high << 4 | low) as u8);
+    }
+    Some(secret)
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use l5p::tls::Alert;
 
-use super::callbacks::{STATE, Secrets, Side, State, printable, suite};
+use super::callbacks::{STATE, Secrets, Side, State, suite};
 use super::context::Context;
 use super::library::{Bio, Library, Ssl};
+use crate::psk::printable;
 use crate::{KeyLogSink, Psk, PskLookup, UnknownPsk};
 
 const ERROR_WANT_READ: c_int = 2;

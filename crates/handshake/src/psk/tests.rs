@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -32,6 +34,20 @@ proptest! {
         let total: usize = offered_identities(&bytes).iter().map(|one| one.len() + 6).sum();
         prop_assert!(total <= bytes.len());
     }
+}
+
+#[test]
+fn a_hello_with_a_thousand_identities_costs_a_few_lookups() {
+    let identities: Vec<_> = (0..1000u16).map(|n| n.to_be_bytes().to_vec()).collect();
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&lookups);
+    let lookup: PskLookup = Arc::new(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Err("never heard of it".to_owned())
+    });
+    let chosen = choose(&lookup, &extension(&identities));
+    assert!(matches!(chosen, Err(UnknownPsk::Refused { .. })));
+    assert_eq!(lookups.load(Ordering::Relaxed), MAX_IDENTITIES);
 }
 
 #[test]
