@@ -17,8 +17,8 @@ pub struct Place {
 /// A command, which waits when the ring is full.
 #[derive(Debug)]
 pub enum Command {
-    /// `l5o_create` (Autonomous NIC offloads, Listing 1).
-    Create(CreateContext),
+    /// `l5o_create` (Autonomous NIC offloads, Listing 1). In a box: its keys are moved nowhere, and wiped where they are.
+    Create(Box<CreateContext>),
     /// `l5o_destroy`.
     Destroy(ContextId),
     /// `l5o_resync_rx_resp`: a message begins where the NIC asked for one, or none does.

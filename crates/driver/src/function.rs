@@ -81,13 +81,13 @@ impl<C, M> Function<C, M> {
         layers: Layers,
     ) -> Option<ContextId> {
         let context = self.contexts.allocate(shadow)?;
-        self.command(Command::Create(CreateContext {
+        self.command(Command::Create(Box::new(CreateContext {
             context,
             direction,
             flow,
             tcpsn,
             layers,
-        }));
+        })));
         Some(context)
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::rand;
+use l5p::crypto::wipe;
 use rustls::Error;
 use rustls::server::ProducesTickets;
 
@@ -77,23 +78,24 @@ impl TicketKeys {
     }
 
     fn encrypt_at(&self, now: u64, plain: &[u8]) -> Option<Vec<u8>> {
-        let key = self.lock(now).current.clone();
+        let (name, cipher) = {
+            let keys = self.lock(now);
+            (keys.current.name, keys.current.cipher()?)
+        };
         let mut content = plain.to_vec();
-        let nonce = key
-            .cipher()?
-            .seal_in_place_append_tag(Aad::from(key.name), &mut content)
+        let nonce = cipher
+            .seal_in_place_append_tag(Aad::from(name), &mut content)
             .ok()?;
-        Some([&key.name, &nonce.as_ref()[..], &content].concat())
+        Some([&name, &nonce.as_ref()[..], &content].concat())
     }
 
     fn decrypt_at(&self, now: u64, ticket: &[u8]) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_first_chunk::<NAME_LEN>()?;
         let (nonce, content) = rest.split_first_chunk::<NONCE_LEN>()?;
-        let key = self.lock(now).named(name)?;
+        let cipher = self.lock(now).named(name)?.cipher()?;
         let mut content = content.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let opened = key.cipher()?;
-        let plain = opened.open_in_place(nonce, Aad::from(key.name), &mut content);
+        let plain = cipher.open_in_place(nonce, Aad::from(*name), &mut content);
         let len = plain.ok()?.len();
         content.truncate(len);
         Some(content)
@@ -128,12 +130,15 @@ impl Keys {
         {
             self.previous = Some(std::mem::replace(&mut self.current, next));
         }
-        self.previous.take_if(|key| is_over(key, 2));
+        if self.previous.as_ref().is_some_and(|key| is_over(key, 2)) {
+            // Dropped where it is: what is taken out leaves its bytes behind.
+            self.previous = None;
+        }
     }
 
-    fn named(&self, name: &[u8; NAME_LEN]) -> Option<TicketKey> {
+    fn named(&self, name: &[u8; NAME_LEN]) -> Option<&TicketKey> {
         let mut all = std::iter::once(&self.current).chain(&self.previous);
-        all.find(|key| key.name == *name).cloned()
+        all.find(|key| key.name == *name)
     }
 }
 
@@ -151,6 +156,12 @@ impl TicketKey {
 
     fn cipher(&self) -> Option<RandomizedNonceKey> {
         RandomizedNonceKey::new(&AES_256_GCM, &self.secret).ok()
+    }
+}
+
+impl Drop for TicketKey {
+    fn drop(&mut self) {
+        wipe(&mut self.secret);
     }
 }
 

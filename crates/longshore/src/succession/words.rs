@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tcp::TimeWaitEntry;
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
+use zeroize::Zeroize;
 
 use crate::attach::{Wire, takes_packets_only};
 use crate::cores::Cores;
@@ -140,6 +141,12 @@ pub struct Ticket {
     name: [u8; 16],
     secret: [u8; 32],
     since: u64,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.secret.zeroize();
+    }
 }
 
 impl From<TicketKey> for Ticket {

@@ -133,6 +133,16 @@ impl<const WORDS: usize> Producer<WORDS> {
         }
     }
 
+    /// Overwrites words of all slots that the consumer has not given back by zeroes.
+    pub(super) fn erase(&mut self, words: Range<usize>) {
+        self.refresh();
+        for index in self.head_seen..self.tail {
+            for shared in &self.ring.slot(index)[words.clone()] {
+                shared.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// The consumer is gone, and so is what it has not taken: the ring is empty, and goes on from here with another one.
     pub(super) fn clear(&mut self) {
         self.ring.word(HEAD).store(self.tail, Ordering::Relaxed);

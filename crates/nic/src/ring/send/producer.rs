@@ -8,7 +8,9 @@ use zeroize::Zeroize;
 
 use super::super::block::Block;
 use super::super::gather::{CONTINUATION_SLICES, MAX_CONTINUATIONS, MAX_RR_SLICES};
-use super::super::layout::{self, ContextId, Head, SLOT_WORDS, SendSlot, View, slot};
+use super::super::layout::{
+    self, ContextId, Head, PARAMETER_WORDS, SLOT_WORDS, SendSlot, View, slot,
+};
 use super::super::region::Slice;
 use super::super::spsc::{Producer, Ring};
 use super::super::toe;
@@ -27,8 +29,9 @@ impl SendProducer {
         }
     }
 
-    /// The device is gone: what was posted counts as done.
+    /// The device is gone: what was posted counts as done. Keys that it has not read are in the ring no more.
     pub(in crate::ring) fn clear(&mut self) {
+        self.ring.erase(PARAMETER_WORDS);
         self.ring.clear();
     }
 

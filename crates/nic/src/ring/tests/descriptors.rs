@@ -107,7 +107,7 @@ fn pass_create(direction: Direction, flow: FlowKey, layers: &Layers) {
 
 #[test]
 #[cfg_attr(miri, ignore = "keys are wiped by a foreign function")]
-fn keys_that_the_device_has_taken_are_in_the_ring_no_more() {
+fn keys_that_the_device_has_taken_or_never_will_are_in_the_ring_no_more() {
     let (mut host, block) = renewal::host(renewal::config());
     let mut device = renewal::device(&block).unwrap();
     let crypto = crypto();
@@ -131,6 +131,13 @@ fn keys_that_the_device_has_taken_are_in_the_ring_no_more() {
         .send
         .take(&mut Gather::EMPTY.clone())
         .unwrap();
+    assert!(!has_key());
+    // One that is published and one that is not, for a device that reads neither.
+    host.queues[0].send.post(&create).unwrap();
+    let _ = host.queues[0].publish();
+    host.queues[0].send.post(&create).unwrap();
+    assert!(has_key());
+    host.queues[0].clear();
     assert!(!has_key());
 }
 
