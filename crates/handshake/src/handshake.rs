@@ -140,7 +140,7 @@ impl Handshake {
     /// Takes the next bytes from the peer, in pieces of any size.
     ///
     /// # Errors
-    /// When the handshake failed; the alert for the peer is among the output then.
+    /// When the handshake failed. The alert for the peer is among the output then, but for a peer that has sent no record yet: it may not speak TLS.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
         match &mut self.0 {
             By::Certificate(handshake) => handshake.feed(bytes),

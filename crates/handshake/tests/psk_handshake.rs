@@ -105,6 +105,27 @@ fn both_sides_have_the_same_keys_in_every_suite_and_segmentation() {
     }
 }
 
+// RFC 8446 §5.1, §6.2.
+#[test]
+fn a_record_that_is_too_long_is_refused_with_an_alert_once_the_peer_speaks_tls() {
+    let long = [22, 3, 3, 255, 255];
+    let key = psk("name", 1, SUITES[0]);
+    let Some(config) = server(vec![key.clone()], None) else {
+        return;
+    };
+    let mut client = Handshake::psk_client(&client(key)).expect("a client");
+    let mut server = Handshake::psk_server(&config).expect("a server");
+    server.feed(&client.poll_output().unwrap()).unwrap();
+    client.feed(&server.poll_output().unwrap()).unwrap();
+    let error = server.feed(&long).unwrap_err();
+    assert!(matches!(error, HandshakeError::NotTls(_)), "{error}");
+    let alert = server.poll_output().expect("an alert");
+    assert!(alert.len() > 7, "under the keys of the handshake");
+    server = Handshake::psk_server(&config).expect("a server");
+    server.feed(&long).unwrap_err();
+    assert_eq!(server.poll_output(), None);
+}
+
 #[test]
 fn records_behind_the_handshake_are_left_over() {
     let key = psk("name", 1, SUITES[0]);

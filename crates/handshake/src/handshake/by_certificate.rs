@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use l5p::tls::{Algorithm, CryptoInfo, KeySchedule, KeyScheduleError, PostHandshake, Version};
+use l5p::tls::{
+    Algorithm, CryptoInfo, HEADER_LEN, KeySchedule, KeyScheduleError, PostHandshake, Version,
+};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -23,6 +25,8 @@ pub struct ByCertificate {
     /// How much of `incoming` rustls has been shown: whole records, one at a time, so that none
     /// after the handshake reaches it.
     shown: usize,
+    /// The peer has sent a record.
+    speaks_tls: bool,
     outgoing: Vec<u8>,
     ready: bool,
     failed: Option<HandshakeError>,
@@ -67,6 +71,7 @@ impl ByCertificate {
             connection,
             incoming: Vec::new(),
             shown: 0,
+            speaks_tls: false,
             outgoing: Vec::new(),
             ready: false,
             failed: None,
@@ -78,7 +83,7 @@ impl ByCertificate {
     /// Takes the next bytes from the peer, in pieces of any size.
     ///
     /// # Errors
-    /// When the handshake failed; the alert for the peer is among the output then.
+    /// As [`Handshake::feed`](super::Handshake::feed).
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
@@ -197,8 +202,16 @@ impl ByCertificate {
 
     /// Shows rustls one record more, if a whole one is there.
     fn show_record(&mut self) -> Result<bool, HandshakeError> {
-        let len = first_record(&self.incoming[self.shown..])?;
+        let record = first_record(&self.incoming[self.shown..]);
+        if record.is_err() && self.speaks_tls {
+            // It has the keys for the alert: it gives one when it is shown the header, whatever else there is.
+            self.shown += HEADER_LEN;
+            self.incoming.resize(self.shown, 0);
+            let _ = self.step();
+        }
+        let len = record?;
         self.shown += len.unwrap_or(0);
+        self.speaks_tls |= len.is_some();
         Ok(len.is_some())
     }
 

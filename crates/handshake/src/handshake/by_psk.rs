@@ -1,6 +1,6 @@
 //! The handshake with a pre-shared key, by OpenSSL's library.
 
-use l5p::tls::{Algorithm, PostHandshake, TrafficSecrets, Version};
+use l5p::tls::{Algorithm, HEADER_LEN, PostHandshake, TrafficSecrets, Version};
 use rustls::Side;
 
 use super::{Established, HandshakeError, first_record};
@@ -13,6 +13,8 @@ pub struct ByPsk {
     /// From the peer and not yet shown to OpenSSL, which sees one record at a time, so that none after the handshake
     /// reaches it.
     incoming: Vec<u8>,
+    /// The peer has sent a record.
+    speaks_tls: bool,
     outgoing: Vec<u8>,
     done: bool,
     failed: Option<HandshakeError>,
@@ -39,6 +41,7 @@ impl ByPsk {
         let mut handshake = Self {
             connection: connection?,
             incoming: Vec::new(),
+            speaks_tls: false,
             outgoing: Vec::new(),
             done: false,
             failed: None,
@@ -58,9 +61,16 @@ impl ByPsk {
     }
 
     fn run(&mut self) -> Result<(), HandshakeError> {
-        while !self.done
-            && let Some(len) = first_record(&self.incoming)?
-        {
+        while !self.done {
+            let record = first_record(&self.incoming);
+            if record.is_err() && self.speaks_tls {
+                // It has the keys for the alert: it gives one when it is shown the header, whatever else there is.
+                self.incoming.resize(HEADER_LEN, 0);
+                let header = std::mem::take(&mut self.incoming);
+                let _ = self.advance(&header);
+            }
+            let Some(len) = record? else { break };
+            self.speaks_tls = true;
             let record: Vec<u8> = self.incoming.drain(..len).collect();
             self.advance(&record)?;
         }

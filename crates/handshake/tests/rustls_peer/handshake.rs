@@ -98,6 +98,44 @@ fn an_untrusted_certificate_is_refused_with_an_alert() {
     }
 }
 
+// RFC 8446 §5, §5.1: a record of no known type, or a longer one than there may be.
+#[test]
+fn what_is_no_record_is_refused_with_an_alert_once_the_peer_speaks_tls() {
+    for bad in [&b"G"[..], b"GET / HTTP/1.1", &[22, 3, 3, 255, 255]] {
+        for version in [Version::Tls12, Version::Tls13] {
+            for ours in BOTH {
+                let configs = Configs::new(version, PAIRS[0].1);
+                let (mut handshake, mut peer) = configs.handshake(ours);
+                if let Some(hello) = handshake.poll_output() {
+                    give(&mut peer, &hello);
+                }
+                handshake.feed(&first_record(&take(&mut peer))).unwrap();
+                while let Some(output) = handshake.poll_output() {
+                    give(&mut peer, &output);
+                }
+                let error = handshake.feed(bad).unwrap_err();
+                let is_no_tls = matches!(
+                    error,
+                    HandshakeError::NotTls(_) | HandshakeError::NotARecord
+                );
+                assert!(is_no_tls, "{error}");
+                let alert = handshake.poll_output().expect("an alert");
+                peer.read_tls(&mut &alert[..]).unwrap();
+                let told = peer.process_new_packets().unwrap_err();
+                assert!(matches!(told, Error::AlertReceived(_)), "{told}");
+            }
+        }
+        let (mut handshake, _) = Configs::new(Version::Tls13, PAIRS[0].1).handshake(Ours::Server);
+        handshake.feed(bad).unwrap_err();
+        assert_eq!(handshake.poll_output(), None);
+    }
+}
+
+fn first_record(bytes: &[u8]) -> Vec<u8> {
+    let len = u16::from_be_bytes([bytes[3], bytes[4]]);
+    bytes[..5 + usize::from(len)].to_vec()
+}
+
 #[test]
 fn whoever_trusts_anyone_connects() {
     let client = client_config(Trust::Anyone, &Options::default()).unwrap();
