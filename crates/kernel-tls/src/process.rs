@@ -3,15 +3,21 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use rustix::mm::{Advice, madvise};
+
 use crate::direct;
 
-static KNOWN: AtomicU32 = AtomicU32::new(0);
+/// The only thing in its page, which every fork clears.
+#[repr(align(4096))]
+struct Known(AtomicU32);
+
+static KNOWN: Known = Known(AtomicU32::new(0));
 static WATCH: Once = Once::new();
 
-/// The id of this process, also in the child of a fork.
+/// The id of this process, also in the child of a fork. The child of a `vfork` has its parent's, if that has asked once: see [`borrows_memory`].
 #[inline]
 pub fn id() -> u32 {
-    match KNOWN.load(Relaxed) {
+    match KNOWN.0.load(Relaxed) {
         0 => find(),
         known => known,
     }
@@ -19,20 +25,30 @@ pub fn id() -> u32 {
 
 #[cold]
 fn find() -> u32 {
-    extern "C" fn forget() {
-        KNOWN.store(0, Relaxed);
-    }
-    let watch = || {
-        // SAFETY: a function that stays.
-        unsafe { libc::pthread_atfork(None, None, Some(forget)) };
-    };
     // A child has its parent's handlers.
     if !WATCH.is_completed() {
         WATCH.call_once(watch);
     }
-    let id = std::process::id();
-    KNOWN.store(id, Relaxed);
-    id
+    learn();
+    KNOWN.0.load(Relaxed)
+}
+
+/// Has the child of a fork know that it is another process.
+fn watch() {
+    // SAFETY: a function that stays.
+    unsafe { libc::pthread_atfork(None, None, Some(learn)) };
+    // SAFETY: asks only.
+    if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } == size_of::<Known>() as i64 {
+        // Some forks call no handlers (`_Fork`, clone(2)).
+        let page = (&raw const KNOWN).cast_mut().cast();
+        // SAFETY: the page has nothing but a number in it, which may be zero.
+        let _ = unsafe { madvise(page, size_of::<Known>(), Advice::LinuxWipeOnFork) };
+    }
+}
+
+/// The child of a fork asks at once: the next who asks may be a child of its own by `vfork`, whose id would be taken for that of its parent.
+extern "C" fn learn() {
+    KNOWN.0.store(std::process::id(), Relaxed);
 }
 
 /// Whether this is the child of a `vfork` that has not gone its own way yet: its descriptors are its own, its memory is its parent's.

@@ -24,6 +24,8 @@ extern "C" fn start(_: c_int, _: *const *const i8, _: *const *const i8) {
         let zerocopy = std::env::var_os("LONGSHORE_NIC_ZEROCOPY").is_some();
         kernel_tls::use_nic(Path::new(&control), zerocopy);
     }
+    // Now: who asks first may be the child of a `vfork`.
+    kernel_tls::process_id();
     // SAFETY: a function that stays, as this library does.
     unsafe { libc::atexit(end) };
 }

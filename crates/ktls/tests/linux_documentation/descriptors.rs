@@ -9,6 +9,8 @@ cases! {
     "a dup2 that fails leaves the socket in its place as it is": failed_dup2,
     "a copy of a descriptor is the same socket": copies,
     "a vfork's child that closes descriptors leaves its parent's alone": vfork,
+    "so does one whose parent is a fork's child that has called nothing": vfork_in_a_fork,
+    "a process that begins without handlers closes descriptors of its own": fork_without_handlers,
     "a program that this one becomes does not write in clear to the socket": exec,
     "keys that a process sets after a fork are those of the other one too": keys_after_fork,
     "a number whose socket was closed by a system call is another file's": replaced,
@@ -55,6 +57,72 @@ fn vfork() {
     }
     send(pair.a(), b"still secret", 0).unwrap();
     assert_eq!(recv(pair.b(), 100, 0).unwrap(), b"still secret");
+}
+
+/// Ends this process, with this status.
+fn exit_with(is_good: bool) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(i32::from(!is_good)) }
+}
+
+/// Whether a child has ended well.
+fn has_done(child: i32) -> bool {
+    let mut status = -1;
+    // SAFETY: our child, and room for its status.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    status == 0
+}
+
+#[allow(deprecated)]
+fn vfork_in_a_fork() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    // SAFETY: the child calls functions that need no lock of another thread's, and ends; its own closes a descriptor and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        let its = unsafe { libc::vfork() };
+        if its == 0 {
+            // SAFETY: a number.
+            unsafe { libc::close(pair.a.as_raw_fd()) };
+            exit_with(true);
+        }
+        exit_with(has_done(its) && send(pair.a(), b"still secret", 0).is_ok());
+    }
+    assert!(has_done(child));
+    assert_eq!(recv(pair.b(), 100, 0).unwrap(), b"still secret");
+}
+
+fn fork_without_handlers() {
+    unsafe extern "C" {
+        fn _Fork() -> i32;
+    }
+    let by_number = || {
+        let (flags, none) = (libc::SIGCHLD as usize, 0_usize);
+        // SAFETY: a fork.
+        unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) as i32 }
+    };
+    // SAFETY: a fork.
+    let by_name = || unsafe { _Fork() };
+    for fork in [&by_name as &dyn Fn() -> i32, &by_number] {
+        let pair = Pair::keyed(TLS_1_3, 51);
+        let file = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let child = fork();
+        if child == 0 {
+            // SAFETY: numbers, and data of this length.
+            let written = unsafe {
+                libc::close(pair.a());
+                libc::dup2(file.as_raw_fd(), pair.a());
+                libc::write(pair.a(), b"plain".as_ptr().cast(), 5)
+            };
+            exit_with(written == 5);
+        }
+        assert!(has_done(child));
+        let mut read = [0; 10];
+        assert_eq!(rustix::io::pread(&file, &mut read, 0), Ok(5));
+        assert_eq!(read[..5], *b"plain");
+        send(pair.a(), b"still secret", 0).unwrap();
+        assert_eq!(recv(pair.b(), 100, 0).unwrap(), b"still secret");
+    }
 }
 
 fn exec() {
