@@ -56,33 +56,44 @@ interpose! {
     }
 
     fn dup(fd: c_int) -> c_int {
-        let new = next(fd);
+        let new = match table::get(fd) {
+            Some(_) => next!(fcntl(fd, libc::F_DUPFD_CLOEXEC, 0): fn(c_int, c_int, usize) -> c_int),
+            None => next(fd),
+        };
         share(fd, new)
     }
 
     fn dup2(fd: c_int, to: c_int) -> c_int {
-        match make_way(fd, to) {
-            Ok(()) => share(fd, next(fd, to)),
-            Err(error) => answer::fail(error),
+        if let Err(error) = make_way(fd, to) {
+            return answer::fail(error);
         }
+        let new = match table::get(fd).filter(|_| fd != to) {
+            Some(_) => next!(dup3(fd, to, libc::O_CLOEXEC): fn(c_int, c_int, c_int) -> c_int),
+            None => next(fd, to),
+        };
+        share(fd, new)
     }
 
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
         let way = match flags & !libc::O_CLOEXEC {
-            0 => make_way(fd, to),
+            0 if fd != to => make_way(fd, to),
             _ => Err(Errno::INVAL),
         };
-        match way {
-            Ok(()) => share(fd, next(fd, to, flags)),
-            Err(error) => answer::fail(error),
+        if let Err(error) = way {
+            return answer::fail(error);
         }
+        let closes = table::get(fd).map_or(0, |_| libc::O_CLOEXEC);
+        share(fd, next(fd, to, flags | closes))
     }
 
     /// The argument is whatever the request takes, which fits in a word.
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-        let argument = match command {
-            libc::F_SETFD if table::get(fd).is_some() => argument | libc::FD_CLOEXEC as usize,
-            _ => argument,
+        let (command, argument) = match command {
+            libc::F_SETFD if table::get(fd).is_some() => {
+                (command, argument | libc::FD_CLOEXEC as usize)
+            }
+            libc::F_DUPFD if table::get(fd).is_some() => (libc::F_DUPFD_CLOEXEC, argument),
+            _ => (command, argument),
         };
         let answer = next(fd, command, argument);
         match command {
@@ -129,12 +140,14 @@ fn make_way(fd: c_int, to: c_int) -> Result<(), Errno> {
     if fd != to && table::get(fd).is_some() && streams::may_use(to) {
         return Err(Errno::OPNOTSUPP);
     }
-    if fd != to {
-        epolls::closed(to);
-    }
-    if fd != to && table::get(to).is_some() {
+    let is_socket = table::get(to).is_some();
+    if fd != to && (is_socket || epolls::may_know(to)) {
+        // What stays where it is stays known.
         rustix::io::fcntl_getfd(table::borrow(&fd))?;
-        forget(to);
+        match is_socket {
+            true => forget(to),
+            false => epolls::closed(to),
+        }
     }
     Ok(())
 }

@@ -178,6 +178,11 @@ pub(crate) fn arm(epoll: c_int, registration: Registration) {
     }
 }
 
+/// Whether a descriptor may wait in an `epoll`, or be one.
+pub(crate) fn may_know(fd: c_int) -> bool {
+    place(fd).is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
+}
+
 /// A descriptor is closed, or about to be.
 pub(crate) fn closed(fd: c_int) {
     let Some((word, bit)) = place(fd) else { return };

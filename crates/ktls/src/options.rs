@@ -21,8 +21,9 @@ interpose! {
                 };
                 return answer::status(session.set_option(table::borrow(&fd), option, value));
             }
-            let name = value.strip_suffix(&[0]).unwrap_or(value);
-            if name == ULP_NAME.as_bytes() {
+            // As the kernel reads it: a C string, or as long as it says.
+            let mut name = value.split(|byte| *byte == 0);
+            if name.next() == Some(ULP_NAME.as_bytes()) {
                 return answer::status(make_tls(fd));
             }
         }

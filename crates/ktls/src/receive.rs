@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kernel_tls::{Errno, RECORD_TYPE_DATA, SOL_TLS, Session, TLS_GET_RECORD_TYPE};
 use libc::{iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
@@ -34,7 +35,7 @@ interpose! {
     }
 
     fn recv(fd: c_int, room: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-        match reader(fd) {
+        match reader_of(fd, flags) {
             // SAFETY: the caller's room.
             Some(session) => answer::count(unsafe { receive_one(&session, fd, room, len, flags) }),
             None => next(fd, room, len, flags),
@@ -42,7 +43,7 @@ interpose! {
     }
 
     fn __recv_chk(fd: c_int, room: *mut c_void, len: size_t, there: size_t, flags: c_int) -> ssize_t {
-        match reader(fd) {
+        match reader_of(fd, flags) {
             Some(session) if len <= there => {
                 // SAFETY: the caller's room, as far as it is there.
                 let received = unsafe { receive_one(&session, fd, room, len, flags) };
@@ -53,7 +54,7 @@ interpose! {
     }
 
     fn recvfrom(fd: c_int, room: *mut c_void, len: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t {
-        match reader(fd) {
+        match reader_of(fd, flags) {
             Some(session) => {
                 // A TCP socket tells no address.
                 // SAFETY: the caller's length, or none, and room.
@@ -71,7 +72,7 @@ interpose! {
     fn __recvfrom_chk(
         fd: c_int, room: *mut c_void, len: size_t, there: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t,
     ) -> ssize_t {
-        match reader(fd) {
+        match reader_of(fd, flags) {
             // SAFETY: the caller's room, as far as it is there.
             Some(_) if len <= there => unsafe { recvfrom(fd, room, len, flags, from, from_len) },
             _ => next(fd, room, len, there, flags, from, from_len),
@@ -120,7 +121,7 @@ interpose! {
     }
 
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-        match reader(fd) {
+        match reader_of(fd, flags) {
             Some(session) => {
                 // SAFETY: the caller's message.
                 let received = unsafe { receive_message(&session, fd, &mut *message, flags) };
@@ -131,30 +132,19 @@ interpose! {
     }
 
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
-        let Some(session) = reader(fd) else {
+        let Some(session) = reader_of(fd, flags) else {
             return next(fd, messages, count, flags, timeout);
         };
+        // SAFETY: the caller's messages, and time, or none.
+        let (messages, timeout) = unsafe {
+            let messages = std::slice::from_raw_parts_mut(messages, count as usize);
+            (messages, timeout.as_mut())
+        };
         // SAFETY: the caller's messages.
-        let messages = unsafe { std::slice::from_raw_parts_mut(messages, count as usize) };
-        for (done, message) in messages.iter_mut().enumerate() {
-            // What comes after the first is taken if it is there.
-            let later = match done {
-                0 => flags & !libc::MSG_WAITFORONE,
-                _ => flags & !libc::MSG_WAITFORONE | libc::MSG_DONTWAIT,
-            };
-            // SAFETY: the caller's message.
-            match unsafe { receive_message(&session, fd, &mut message.msg_hdr, later) } {
-                // The end, which is told by the next call too.
-                Ok(0) if done > 0 && message.msg_hdr.msg_controllen == 0 => return done as c_int,
-                Ok(received) => message.msg_len = received as c_uint,
-                Err(error) if done == 0 => return answer::fail(error),
-                Err(error) => {
-                    session.keep_error(error);
-                    return done as c_int;
-                }
-            }
+        match unsafe { receive_messages(&session, fd, messages, flags, timeout) } {
+            Ok(received) => received as c_int,
+            Err(error) => answer::fail(error),
         }
-        count as c_int
     }
 }
 
@@ -170,6 +160,11 @@ fn reader(fd: c_int) -> Option<Arc<Session>> {
     table::receiver(fd)
 }
 
+/// The same, of a call with these flags. What is in the error queue (`MSG_ERRQUEUE`) is the kernel's to give: it is no content.
+fn reader_of(fd: c_int, flags: c_int) -> Option<Arc<Session>> {
+    reader(fd).filter(|_| flags & libc::MSG_ERRQUEUE == 0)
+}
+
 /// # Safety
 /// There is room for `len` bytes.
 unsafe fn receive_one(
@@ -180,7 +175,7 @@ unsafe fn receive_one(
     flags: c_int,
 ) -> Result<usize, Errno> {
     // SAFETY: the caller's word.
-    let mut pieces = [unsafe { bytes(room, len) }];
+    let mut pieces = [unsafe { bytes(room, len) }?];
     let received = session.receive(table::borrow(&fd), &mut pieces, false, flags)?;
     Ok(received.len)
 }
@@ -241,6 +236,58 @@ unsafe fn receive_message(
     Ok(received.len)
 }
 
+/// Receives messages, all of which are waited for, or with `MSG_WAITFORONE` the first one. The time is looked at behind each (recvmmsg(2)); what is left of it is
+/// put there.
+///
+/// # Safety
+/// The messages' pointers are as `recvmsg(2)` wants them.
+unsafe fn receive_messages(
+    session: &Arc<Session>,
+    fd: c_int,
+    messages: &mut [mmsghdr],
+    flags: c_int,
+    mut timeout: Option<&mut timespec>,
+) -> Result<usize, Errno> {
+    let time = timeout.as_deref().map(duration).transpose()?;
+    let end = time.and_then(|time| Instant::now().checked_add(time));
+    let first = flags & !libc::MSG_WAITFORONE;
+    let later = match flags & libc::MSG_WAITFORONE {
+        0 => first,
+        _ => first | libc::MSG_DONTWAIT,
+    };
+    for (done, message) in messages.iter_mut().enumerate() {
+        let flags = if done == 0 { first } else { later };
+        // SAFETY: the caller's message.
+        match unsafe { receive_message(session, fd, &mut message.msg_hdr, flags) } {
+            // The end, which is told by the next call too.
+            Ok(0) if done > 0 && message.msg_hdr.msg_controllen == 0 => return Ok(done),
+            Ok(received) => message.msg_len = received as c_uint,
+            Err(error) if done == 0 => return Err(error),
+            Err(error) => {
+                session.keep_error(error);
+                return Ok(done);
+            }
+        }
+        if let (Some(end), Some(left)) = (end, timeout.as_deref_mut()) {
+            let rest = end.saturating_duration_since(Instant::now());
+            left.tv_sec = rest.as_secs() as libc::time_t;
+            left.tv_nsec = rest.subsec_nanos().into();
+            if rest.is_zero() {
+                return Ok(done + 1);
+            }
+        }
+    }
+    Ok(messages.len())
+}
+
+fn duration(time: &timespec) -> Result<Duration, Errno> {
+    let seconds = u64::try_from(time.tv_sec).map_err(|_| Errno::INVAL)?;
+    match u32::try_from(time.tv_nsec) {
+        Ok(nanoseconds @ 0..1_000_000_000) => Ok(Duration::new(seconds, nanoseconds)),
+        _ => Err(Errno::INVAL),
+    }
+}
+
 /// # Safety
 /// There are `count` pieces, which live as long as the answer and do not overlap.
 unsafe fn scatter<'a>(pieces: *const iovec, count: usize) -> Result<Vec<&'a mut [u8]>, Errno> {
@@ -252,15 +299,18 @@ unsafe fn scatter<'a>(pieces: *const iovec, count: usize) -> Result<Vec<&'a mut 
         let piece: &iovec = &*pieces.add(at);
         bytes(piece.iov_base, piece.iov_len)
     };
-    Ok((0..count).map(slice).collect())
+    (0..count).map(slice).collect()
 }
 
+/// The caller's room; `EFAULT` if it has some at no address.
+///
 /// # Safety
-/// There is room for `len` bytes, which lives as long as the answer.
-unsafe fn bytes<'a>(room: *mut c_void, len: usize) -> &'a mut [u8] {
-    if room.is_null() || len == 0 {
-        return &mut [];
+/// There is room for `len` bytes, which lives as long as the answer, or the address is null.
+unsafe fn bytes<'a>(room: *mut c_void, len: usize) -> Result<&'a mut [u8], Errno> {
+    match (room.is_null(), len) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(Errno::FAULT),
+        // SAFETY: the caller's word.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts_mut(room.cast(), len) }),
     }
-    // SAFETY: the caller's word.
-    unsafe { std::slice::from_raw_parts_mut(room.cast(), len) }
 }

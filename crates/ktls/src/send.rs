@@ -15,25 +15,16 @@ const MAX_PIECES: usize = 1024;
 interpose! {
     fn write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t {
         match table::sender(fd) {
-            Some(session) => {
-                // SAFETY: the caller's data.
-                answer::count(send_all(&session, fd, &[unsafe { bytes(data, len) }], 0))
-            }
+            // SAFETY: the caller's data.
+            Some(session) => answer::count(unsafe { send_one(&session, fd, data, len, 0) }),
             None => next(fd, data, len),
         }
     }
 
     fn send(fd: c_int, data: *const c_void, len: size_t, flags: c_int) -> ssize_t {
         match table::sender(fd) {
-            Some(session) => {
-                // SAFETY: the caller's data.
-                answer::count(send_all(
-                    &session,
-                    fd,
-                    &[unsafe { bytes(data, len) }],
-                    flags,
-                ))
-            }
+            // SAFETY: the caller's data.
+            Some(session) => answer::count(unsafe { send_one(&session, fd, data, len, flags) }),
             None => next(fd, data, len, flags),
         }
     }
@@ -136,6 +127,19 @@ fn send_all(
 }
 
 /// # Safety
+/// There are `len` bytes of data.
+unsafe fn send_one(
+    session: &Arc<Session>,
+    fd: c_int,
+    data: *const c_void,
+    len: usize,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: the caller's word.
+    send_all(session, fd, &[unsafe { bytes(data, len) }?], flags)
+}
+
+/// # Safety
 /// There are `count` pieces.
 unsafe fn send_vector(
     session: &Arc<Session>,
@@ -214,15 +218,18 @@ unsafe fn gather<'a>(pieces: *const iovec, count: usize) -> Result<Vec<&'a [u8]>
         let piece: &iovec = &*pieces.add(at);
         bytes(piece.iov_base, piece.iov_len)
     };
-    Ok((0..count).map(slice).collect())
+    (0..count).map(slice).collect()
 }
 
+/// The caller's data; `EFAULT` if there are some at no address.
+///
 /// # Safety
-/// There are `len` bytes, which live as long as the answer.
-unsafe fn bytes<'a>(data: *const c_void, len: usize) -> &'a [u8] {
-    if data.is_null() || len == 0 {
-        return &[];
+/// There are `len` bytes, which live as long as the answer, or the address is null.
+unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u8], Errno> {
+    match (data.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Errno::FAULT),
+        // SAFETY: the caller's word.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) }),
     }
-    // SAFETY: the caller's word.
-    unsafe { std::slice::from_raw_parts(data.cast(), len) }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 
-use crate::next::interpose;
+use crate::next::{interpose, other_names};
 use crate::sets::Sets;
 use crate::{epolls, table};
 
@@ -116,6 +116,11 @@ interpose! {
             |ready| sets.truth(ready, is_readable),
         )
     }
+}
+
+other_names! {
+    fn __poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int = poll;
+    fn __select(count: c_int, readable: *mut fd_set, writable: *mut fd_set, exceptional: *mut fd_set, timeout: *mut timeval) -> c_int = select;
 }
 
 /// Waits until something is ready of which that is true, or the time is over.

@@ -286,18 +286,15 @@ fn errno(error: &TlsError) -> Errno {
 }
 
 /// Lends this thread's room for what is seen in a socket: [`LOOK`] bytes.
-fn with_room<R>(use_it: impl FnOnce(&mut [u8]) -> R) -> R {
-    SEEN.with(|seen| {
-        let mut own = Vec::new();
-        // A signal handler may receive in the middle of a call.
-        let mut borrowed = seen.try_borrow_mut();
-        let seen = match &mut borrowed {
-            Ok(seen) => &mut **seen,
-            Err(_) => &mut own,
-        };
+fn with_room<R>(mut use_it: impl FnMut(&mut [u8]) -> R) -> R {
+    let lent = SEEN.try_with(|seen| {
+        let mut seen = seen.try_borrow_mut().ok()?;
         seen.resize(LOOK, 0);
-        use_it(seen)
-    })
+        Some(use_it(&mut seen))
+    });
+    // A signal handler may receive in the middle of a call, and a thread that ends when it has given back what it had.
+    let lent = lent.ok().flatten();
+    lent.unwrap_or_else(|| use_it(&mut vec![0; LOOK]))
 }
 
 /// What a step says of the next one.

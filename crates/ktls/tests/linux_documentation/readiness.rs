@@ -20,6 +20,7 @@ cases! {
     "epoll with data that several descriptors have": by_shared_data,
     "EPOLLONESHOT that is set anew while another thread waits": changed_while_waiting,
     "a descriptor that was closed does not stand for the next one": closed_and_opened,
+    "a dup2 that fails leaves what waits in an epoll as it is": failed_dup2,
     "the end is told behind a part of a record": ended,
     "waiting ends when its time is over": as_long_as_it_says,
     "waiting that began before the first TLS socket was there ends when its time is over": in_another_program,
@@ -306,6 +307,15 @@ fn closed_and_opened() {
     assert!(epoll.wait(NOT).is_empty());
     second.put(&record[20..]);
     assert_eq!(epoll.wait(SOON), [7]);
+}
+
+fn failed_dup2() {
+    let (pair, epoll) = (receiver(), Epoll::new());
+    epoll.add(pair.b(), 0, 7);
+    // SAFETY: numbers only.
+    assert_eq!(unsafe { libc::dup2(9999, pair.b()) }, -1);
+    pair.put(&record()[..20]);
+    assert!(epoll.wait(NOT).is_empty());
 }
 
 fn ended() {

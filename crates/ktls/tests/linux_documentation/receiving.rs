@@ -1,6 +1,8 @@
 //! "Receiving TLS application data".
 
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 use crate::sockets::*;
 
@@ -21,6 +23,10 @@ cases! {
     "SO_RCVLOWAT counts content also if it was set before the keys": low_water_before_keys,
     "FIONREAD tells how much content there is": told_by_ioctl,
     "SO_ERROR tells a reset that a call came to behind content": reset_behind_content,
+    "what comes out of the error queue is no content": error_queue,
+    "a thread that ends may receive": in_a_destructor,
+    "recvmmsg waits for all messages, or for one, and looks at the time": several_messages,
+    "room at no address is EFAULT": no_room,
 }
 
 const WORDS: &[u8] = b"eight by";
@@ -335,4 +341,124 @@ fn told_by_ioctl() {
         recv(pair.b(), 13, libc::MSG_WAITALL).unwrap();
         assert_eq!(told(), 0);
     }
+}
+
+fn error_queue() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    send(pair.a(), WORDS, 0).unwrap();
+    assert!(becomes_readable(&pair.b));
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    assert_eq!(errno(recv(pair.b(), 100, flags)), libc::EAGAIN);
+    assert_eq!(errno(recv_record(pair.b(), 100, flags)), libc::EAGAIN);
+    let none = std::ptr::null_mut();
+    assert_eq!(errno(receive_two(pair.b(), flags, none)), libc::EAGAIN);
+    assert_eq!(recv(pair.b(), 100, 0).unwrap(), WORDS);
+}
+
+/// Lengths of the messages that `recvmmsg` gives, of two at most.
+fn receive_two(fd: i32, flags: i32, time: *mut libc::timespec) -> std::io::Result<Vec<u32>> {
+    let mut rooms = [[0_u8; 8]; 2];
+    let mut pieces = rooms.each_mut().map(|room| libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    });
+    let mut messages = pieces.each_mut().map(|piece| {
+        // SAFETY: a message without name and control messages is all zeros.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        (header.msg_iov, header.msg_iovlen) = (piece, 1);
+        libc::mmsghdr {
+            msg_hdr: header,
+            msg_len: 0,
+        }
+    });
+    // SAFETY: messages whose parts live as long as the call, and a time, or none.
+    let count = unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), 2, flags, time) };
+    let count = checked(count as isize)?;
+    let lens = messages[..count].iter().map(|message| message.msg_len);
+    Ok(lens.collect())
+}
+
+fn several_messages() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    let none = std::ptr::null_mut();
+    send(pair.a(), WORDS, 0).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| receive_two(pair.b(), 0, std::ptr::null_mut()).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        send(pair.a(), WORDS, 0).unwrap();
+        assert_eq!(waits.join().unwrap(), [8, 8]);
+    });
+    send(pair.a(), WORDS, 0).unwrap();
+    assert_eq!(
+        receive_two(pair.b(), libc::MSG_WAITFORONE, none).unwrap(),
+        [8]
+    );
+    send(pair.a(), WORDS, 0).unwrap();
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 1,
+    };
+    assert_eq!(receive_two(pair.b(), 0, &mut time).unwrap(), [8]);
+    assert_eq!((time.tv_sec, time.tv_nsec), (0, 0));
+    time.tv_nsec = -1;
+    assert_eq!(errno(receive_two(pair.b(), 0, &mut time)), libc::EINVAL);
+}
+
+fn in_a_destructor() {
+    static SOCKET: AtomicI32 = AtomicI32::new(-1);
+    static RECEIVED: AtomicIsize = AtomicIsize::new(-1);
+    extern "C" fn receive(_: *mut libc::c_void) {
+        let mut room = [0_u8; 8];
+        let (fd, at) = (SOCKET.load(SeqCst), room.as_mut_ptr().cast());
+        // SAFETY: room of this length.
+        RECEIVED.store(unsafe { libc::recv(fd, at, room.len(), 0) }, SeqCst);
+    }
+    let pair = Pair::keyed(TLS_1_3, 51);
+    SOCKET.store(pair.b(), SeqCst);
+    for _ in 0..2 {
+        send(pair.a(), WORDS, 0).unwrap();
+    }
+    let mut key = 0;
+    // SAFETY: room for the key, and a function that stays.
+    let made = unsafe { libc::pthread_key_create(&mut key, Some(receive)) };
+    assert_eq!(made, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: a key, and a value that is not looked at.
+            unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
+            assert_eq!(recv(pair.b(), 8, 0).unwrap(), WORDS);
+        });
+    });
+    // The scope ends before the thread's destructors do.
+    let end = Instant::now() + Duration::from_secs(30);
+    while RECEIVED.load(SeqCst) < 0 && Instant::now() < end {
+        std::thread::yield_now();
+    }
+    assert_eq!(RECEIVED.load(SeqCst), 8);
+    // SAFETY: a key that no thread has a value for.
+    unsafe { libc::pthread_key_delete(key) };
+}
+
+fn no_room() {
+    let pair = Pair::keyed(TLS_1_3, 51);
+    let none = std::ptr::null_mut();
+    send(pair.a(), WORDS, 0).unwrap();
+    let piece = libc::iovec {
+        iov_base: none,
+        iov_len: 8,
+    };
+    // SAFETY: the kernel, and what stands in its place, answers EFAULT where there is no room.
+    let answers = unsafe {
+        [
+            libc::recv(pair.b(), none, 8, 0),
+            libc::readv(pair.b(), &piece, 1),
+            libc::send(pair.a(), none, 8, 0),
+            libc::writev(pair.a(), &piece, 1),
+        ]
+        .map(|answer| errno(checked(answer)))
+    };
+    assert_eq!(answers, [libc::EFAULT; 4]);
+    // SAFETY: no room is needed.
+    assert_eq!(unsafe { libc::recv(pair.b(), none, 0, 0) }, 0);
+    assert_eq!(recv(pair.b(), 100, 0).unwrap(), WORDS);
 }

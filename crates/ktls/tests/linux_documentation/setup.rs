@@ -26,6 +26,11 @@ fn only_established() {
         get(pair.a(), libc::SOL_TCP, libc::TCP_ULP, 16).unwrap()[..4],
         *b"tls\0"
     );
+    // The name is a C string, in more room or less.
+    set(pair.b(), libc::SOL_TCP, libc::TCP_ULP, b"tls\0and more").unwrap();
+    let other = Pair::plain();
+    set(other.a(), libc::SOL_TCP, libc::TCP_ULP, b"tls").unwrap();
+    assert!(set(other.b(), libc::SOL_TCP, libc::TCP_ULP, b"tlsx").is_err());
 }
 
 fn options_need_the_protocol() {

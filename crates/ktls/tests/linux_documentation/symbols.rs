@@ -15,7 +15,7 @@ pub const CASES: &[Case] = &[(
 
 /// What the names of such functions have in them.
 const SUSPICIOUS: &str = "read write send recv splice dprintf aio_ lio_ getmsg getpmsg putmsg putpmsg fdopen syscall \
-    copy_file symbols_fd connect attach dup2 dup3 fcntl";
+    copy_file symbols_fd connect attach dup2 dup3 fcntl poll select";
 
 /// Functions with such names that are harmless, by why that is.
 const HARMLESS: &[(&str, &str)] = &[
@@ -48,13 +48,15 @@ const HARMLESS: &[(&str, &str)] = &[
     ),
     (
         "on sockets of their own",
-        "res_send res_nsend __res_send __res_nsend svc_sendreply",
+        "res_send res_nsend __res_send __res_nsend svc_sendreply svc_getreq_poll \
+         __rpc_thread_svc_pollfd __rpc_thread_svc_max_pollfd",
     ),
     (
         "no data",
         "aio_cancel aio_cancel64 aio_error aio_error64 aio_fsync aio_fsync64 aio_init aio_return \
          aio_return64 aio_suspend aio_suspend64 pidfd_send_signal tcsendbreak \
-         posix_spawn_file_actions_adddup2 process_vm_readv process_vm_writev",
+         posix_spawn_file_actions_adddup2 process_vm_readv process_vm_writev epoll_create \
+         epoll_create1",
     ),
 ];
 

@@ -49,12 +49,13 @@ thread_local! {
     };
 }
 
-/// Lends the thread's pipe, empty, and what is needed beside it; `None` if there can't be one, or it is lent already, to what a signal has interrupted.
+/// Lends the thread's pipe, empty, and what is needed beside it; `None` if there can't be one, if the thread ends and has given it back, or if it is lent already,
+/// to what a signal has interrupted.
 /// `use_it` says how many bytes it has left in there.
 pub(super) fn with<R>(
     use_it: impl FnOnce(&Pipe, &mut Arena, &mut Vec<libc::iovec>) -> (R, usize),
 ) -> Option<R> {
-    OWN.with(|own| {
+    let lent = OWN.try_with(|own| {
         let own = &mut *own.try_borrow_mut().ok()?;
         // A fork shares its parent's pipes: they are the parent's.
         let pipe = own.pipe.take();
@@ -66,7 +67,8 @@ pub(super) fn with<R>(
         let (result, left) = use_it(&pipe, own.arena.as_mut()?, &mut own.pieces);
         own.pipe = pipe.drop_bytes(left).then_some(pipe);
         Some(result)
-    })
+    });
+    lent.ok().flatten()
 }
 
 impl Pipe {
