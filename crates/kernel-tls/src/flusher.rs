@@ -1,5 +1,5 @@
-//! The library's thread: it sends what was accepted and found no room, once there is some, and what was held back or open for too long; it tells the NIC what was
-//! closed, and takes up with it again when it has been restarted.
+//! The library's thread: it sends what was accepted and found no room, once there is some, and what was held back or open for too long, also when the program has
+//! closed the socket, as long as the peer takes something; it tells the NIC what was closed, and takes up with it again when it has been restarted.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::fork_lock::{ForkGuard, ForkLock};
 use crate::internal::Internal;
-use crate::session::Session;
+use crate::patience::Patience;
+use crate::session::{Session, UnsentIs};
 use crate::{held, mapped_files, offload, open_records, socket};
 
 /// How often a NIC that has gone is looked for.
@@ -20,12 +21,38 @@ const RETRY: Duration = Duration::from_millis(100);
 struct Unsent {
     session: Arc<Session>,
     fd: Internal,
+    /// Once the program has closed it. The library's thread alone looks at it.
+    patience: ForkLock<Option<Patience>>,
+}
+
+impl Unsent {
+    /// How long until it is to be looked at again, if the program has closed it. One whose peer has taken nothing for too long is given up.
+    fn look(&self) -> Option<Duration> {
+        if self.session.unsent_is() != UnsentIs::Limited {
+            return None;
+        }
+        let (fd, now) = (self.fd.as_fd(), Instant::now());
+        let left = || self.session.unacknowledged(fd);
+        let mut patience = self.patience.lock();
+        let new = || Patience::new(socket::user_timeout(fd), left().unwrap_or(0), now);
+        let next = patience.get_or_insert_with(new).look(now, left);
+        if next.is_none() {
+            self.session.drop_unsent(fd);
+        }
+        next
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.session.unsent_is() == UnsentIs::Dropped
+    }
 }
 
 #[derive(Debug)]
 struct Waiting {
     process: u32,
     sockets: Vec<Arc<Unsent>>,
+    /// The thread sends what it has taken off a list.
+    is_sending: bool,
     /// Sockets whose senders are to try again, by their cookies, and when.
     retries: Vec<(u64, Internal, Instant)>,
     /// Wakes the thread, if it runs.
@@ -35,6 +62,7 @@ struct Waiting {
 static WAITING: ForkLock<Waiting> = ForkLock::new(Waiting {
     process: 0,
     sockets: Vec::new(),
+    is_sending: false,
     retries: Vec::new(),
     wake: None,
 });
@@ -52,8 +80,20 @@ pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
     waiting.sockets.push(Arc::new(Unsent {
         session: Arc::clone(session),
         fd,
+        patience: ForkLock::new(None),
     }));
     wake_up(waiting);
+}
+
+/// Nothing more of a session is to be sent: what keeps its socket open is closed.
+pub(crate) fn let_go(session: &Arc<Session>) {
+    let mut waiting = lock();
+    let of_it = |unsent: &mut Arc<Unsent>| Arc::ptr_eq(&unsent.session, session);
+    let gone: Vec<_> = waiting.sockets.extract_if(.., of_it).collect();
+    if !gone.is_empty() {
+        // The thread may wait for it.
+        wake_up(waiting);
+    }
 }
 
 /// Wakes those that wait for room in a socket that has some, after so long.
@@ -103,12 +143,48 @@ fn wake_up(mut waiting: ForkGuard<'_, Waiting>) {
     }
 }
 
+/// How often the end of a program looks whether all is sent.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// Waits until all that was accepted is sent, at most so long. For the end of a program.
 pub fn flush_all(at_most: Duration) {
     held::send_all();
     let end = Instant::now() + at_most;
-    while Instant::now() < end && !lock().sockets.is_empty() {
-        std::thread::sleep(Duration::from_millis(1));
+    while Instant::now() < end && lock().has_unsent() {
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// As [`flush_all`], for an end that a signal handler may ask for: what it has interrupted may have any lock of this library. What is held back leaves without
+/// being asked to.
+pub fn wait_for_all(at_most: Duration) {
+    /// Looks in vain at a lock that is not given back.
+    const MOST_MISSED: u32 = 100;
+    let end = Instant::now() + at_most;
+    let mut missed = 0;
+    while Instant::now() < end && missed < MOST_MISSED {
+        match has_unsent() {
+            Some(true) => missed = 0,
+            Some(false) => return,
+            None => missed += 1,
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Whether anything accepted is unsent; `None` if that can't be told without waiting.
+fn has_unsent() -> Option<bool> {
+    // In the order in which it goes from the one to the other.
+    if held::holds_any()? {
+        return Some(true);
+    }
+    let waiting = WAITING.try_lock()?;
+    Some(waiting.process == crate::process::id() && waiting.has_unsent())
+}
+
+impl Waiting {
+    fn has_unsent(&self) -> bool {
+        self.is_sending || !self.sockets.is_empty()
     }
 }
 
@@ -123,6 +199,7 @@ fn lock() -> ForkGuard<'static, Waiting> {
             Waiting {
                 process: me,
                 sockets: Vec::new(),
+                is_sending: false,
                 retries: Vec::new(),
                 wake: None,
             },
@@ -148,11 +225,12 @@ fn run(wake: &Internal) {
         if nic_is_gone || offload::is_lost() {
             nic_is_gone = !offload::reattach();
         }
-        let next_look = held::look();
-        let sockets = lock().sockets.clone();
+        let next_look = at_work(held::look);
+        let (sockets, next_unsent) = unsent();
         let nic = offload::watched();
         let limit = [
             next_look,
+            next_unsent,
             open_records::look(),
             mapped_files::let_go(),
             look_at_retries(),
@@ -178,12 +256,33 @@ fn run(wake: &Internal) {
     }
 }
 
+/// The sockets that have something to send, without those that were given up; how long until they are to be looked at again.
+fn unsent() -> (Vec<Arc<Unsent>>, Option<Duration>) {
+    let mut sockets = lock().sockets.clone();
+    let next = sockets.iter().filter_map(|unsent| unsent.look()).min();
+    // A session that ends takes locks: the last of it is not let go of with one.
+    let gone = |unsent: &mut Arc<Unsent>| unsent.is_given_up();
+    let _gone: Vec<_> = lock().sockets.extract_if(.., gone).collect();
+    sockets.retain(|unsent| !unsent.is_given_up());
+    (sockets, next)
+}
+
 fn flush(unsent: &Arc<Unsent>) {
-    // Taken off first: what is accepted meanwhile puts it back.
-    lock().sockets.retain(|other| !Arc::ptr_eq(other, unsent));
-    if unsent.session.flush(unsent.fd.as_fd()) == Ok(false) {
-        lock().sockets.push(Arc::clone(unsent));
-    }
+    at_work(|| {
+        // Taken off first: what is accepted meanwhile puts it back.
+        lock().sockets.retain(|other| !Arc::ptr_eq(other, unsent));
+        if unsent.session.flush(unsent.fd.as_fd()) == Ok(false) {
+            lock().sockets.push(Arc::clone(unsent));
+        }
+    });
+}
+
+/// Does what takes something off a list to send it: the end of the program waits for that.
+fn at_work<R>(work: impl FnOnce() -> R) -> R {
+    lock().is_sending = true;
+    let result = work();
+    lock().is_sending = false;
+    result
 }
 
 /// Signals are for the program's own threads.

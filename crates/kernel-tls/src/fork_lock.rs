@@ -50,6 +50,16 @@ impl<T> ForkLock<T> {
         ForkGuard(self)
     }
 
+    /// Takes the lock if no other thread of this process has it.
+    pub(crate) fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
+        let me = crate::process::id();
+        let is_taken = match self.try_take(FREE, me) {
+            Err(other) if other != me => self.try_take(other, me).is_ok(),
+            taken => taken.is_ok(),
+        };
+        is_taken.then(|| ForkGuard(self))
+    }
+
     #[cold]
     fn wait(&self, me: u32) {
         for _ in 0..SPINS {

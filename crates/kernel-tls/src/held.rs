@@ -193,6 +193,12 @@ pub(crate) fn look() -> Option<Duration> {
     looks_again.then_some(PERIOD)
 }
 
+/// Whether anything is held; `None` if that can't be told without waiting.
+pub(crate) fn holds_any() -> Option<bool> {
+    let held = HELD.try_lock()?;
+    Some(held.process == crate::process::id() && !held.sessions.is_empty())
+}
+
 /// Sends all that is held. For the end of a program.
 pub(crate) fn send_all() {
     let mut held = lock();

@@ -45,6 +45,7 @@ mod lock;
 mod mapped_files;
 mod offload;
 mod open_records;
+mod patience;
 mod process;
 mod session;
 mod shared;
@@ -55,7 +56,7 @@ pub use abi::{
     TLS_SET_RECORD_TYPE, TLS_TX, TLS_TX_MAX_PAYLOAD_LEN, TLS_TX_ZEROCOPY_RO, ULP_NAME,
 };
 pub use counters::{Counter, Counters, counters};
-pub use flusher::flush_all;
+pub use flusher::{flush_all, wait_for_all};
 pub use fork_lock::{ForkGuard, ForkLock};
 pub use held::{before_wait, send_held};
 pub use internal::{internal_between, is_internal};

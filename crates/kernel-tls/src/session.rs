@@ -39,6 +39,8 @@ pub struct Session {
     closes: AtomicBool,
     /// Its sending direction is shut down once all is sent.
     shuts: AtomicBool,
+    /// An [`UnsentIs`].
+    unsent_is: AtomicU8,
     /// The process whose thread sends the record that is held open, if nothing is added to it. Changed with the direction locked.
     open_watched_by: AtomicU32,
     /// A file has followed its last short message, and may follow the next one.
@@ -62,6 +64,18 @@ pub struct Session {
     /// The process that tells the NIC of it after a restart: this one once it has called on the socket. 0 after a restart that was missed for want of a
     /// descriptor.
     follower: AtomicU32,
+}
+
+/// What becomes of what was accepted and is unsent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum UnsentIs {
+    /// It is sent when there is room.
+    Kept,
+    /// The program has closed the socket: it is sent if the peer makes room in time.
+    Limited,
+    /// Nothing of it is sent any more.
+    Dropped,
 }
 
 const UNKNOWN: u8 = 0;
@@ -232,6 +246,7 @@ impl Session {
             reader: Own::empty(),
             closes: AtomicBool::new(false),
             shuts: AtomicBool::new(false),
+            unsent_is: AtomicU8::new(UnsentIs::Kept as u8),
             open_watched_by: AtomicU32::new(0),
             joins_files: AtomicBool::new(false),
             waits: AtomicU8::new(UNKNOWN),

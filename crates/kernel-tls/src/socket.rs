@@ -109,6 +109,12 @@ pub(crate) fn unacknowledged(fd: BorrowedFd<'_>) -> u32 {
     if asked == 0 { bytes.max(0) as u32 } else { 0 }
 }
 
+/// How long the program lets sent bytes be unacknowledged (`TCP_USER_TIMEOUT`), if it has said.
+pub(crate) fn user_timeout(fd: BorrowedFd<'_>) -> Option<Duration> {
+    let milliseconds = sockopt::tcp_user_timeout(fd).ok()?;
+    (milliseconds > 0).then(|| Duration::from_millis(milliseconds.into()))
+}
+
 /// What tells one socket from all others of the system.
 pub(crate) fn cookie(fd: BorrowedFd<'_>) -> Option<u64> {
     sockopt::socket_cookie(fd).ok()

@@ -7,11 +7,14 @@ use kernel_tls::Errno;
 use libc::{iovec, msghdr};
 
 use crate::next::interpose;
-use crate::{answer, descriptors, files, options, receive, send, table};
+use crate::{answer, descriptors, files, options, receive, send, start, table};
 
 interpose! {
     /// Each call takes as many arguments as it has, and the others are not looked at.
     fn syscall(number: c_long, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong, e: c_ulong, f: c_ulong) -> c_long {
+        if number == libc::SYS_exit_group {
+            start::end_at_once();
+        }
         // SAFETY: the caller's arguments.
         let answered = unsafe { of_descriptor(number, [a, b, c, d, e, f]) };
         answered.unwrap_or_else(|| next(number, a, b, c, d, e, f))

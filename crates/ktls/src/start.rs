@@ -8,6 +8,8 @@ use kernel_tls::Counters;
 use memmap2::MmapOptions;
 use rustix::fs::{Mode, OFlags};
 
+use crate::next::interpose;
+
 /// What was accepted is sent before a program ends, unless its peers take nothing for so long.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -27,11 +29,40 @@ extern "C" fn start(_: c_int, _: *const *const i8, _: *const *const i8) {
     // Now: who asks first may be the child of a `vfork`.
     kernel_tls::process_id();
     // SAFETY: a function that stays, as this library does.
-    unsafe { libc::atexit(end) };
+    unsafe {
+        libc::atexit(end);
+        at_quick_exit(end);
+    }
+}
+
+unsafe extern "C" {
+    fn at_quick_exit(function: extern "C" fn()) -> c_int;
 }
 
 extern "C" fn end() {
-    kernel_tls::flush_all(LAST_WORDS);
+    // What a `vfork`'s child ends is not the program.
+    if !kernel_tls::borrows_memory() {
+        kernel_tls::flush_all(LAST_WORDS);
+    }
+}
+
+/// The same, for an end without handlers.
+pub(crate) fn end_at_once() {
+    if !kernel_tls::borrows_memory() {
+        kernel_tls::wait_for_all(LAST_WORDS);
+    }
+}
+
+interpose! {
+    fn _exit(status: c_int) -> ! {
+        end_at_once();
+        next(status)
+    }
+
+    fn _Exit(status: c_int) -> ! {
+        end_at_once();
+        next(status)
+    }
 }
 
 /// Counts in a file from now on. Without it in this process alone.

@@ -43,6 +43,15 @@ fn who_waits_for_long_sleeps() {
 }
 
 #[test]
+fn who_does_not_wait_takes_it_if_it_is_free() {
+    let lock = ForkLock::new(());
+    let held = lock.try_lock();
+    assert!(held.is_some() && lock.try_lock().is_none());
+    drop(held);
+    assert!(lock.try_lock().is_some());
+}
+
+#[test]
 fn a_child_takes_it_from_a_thread_that_it_has_not() {
     let lock = ForkLock::new(());
     let held = lock.lock();

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use l5p::tls::ContentType;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt;
 
 use super::epoch::Records;
-use super::{LockedSending, Session};
+use super::{LockedSending, Session, UnsentIs};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::shared::Sending;
@@ -174,15 +175,52 @@ impl Session {
         sent
     }
 
-    /// What is held open is made a record, and sent as far as there is room, the rest by and by. For `close` and `shutdown`.
+    /// What is held open is made a record, and sent as far as there is room, the rest by and by, unless the peer takes nothing for 100 s, or the socket's
+    /// `TCP_USER_TIMEOUT`: then the connection is reset. With a linger time of 0 the rest is dropped, as Linux does (socket(7), `SO_LINGER`). For `close`.
     pub fn finish(self: &Arc<Self>, fd: BorrowedFd<'_>) {
         held::forget(self);
-        if self.sends() {
-            self.closes.store(true, Relaxed);
-            if self.flush(fd) == Ok(false) {
-                flusher::watch(self, fd);
-            }
+        if !self.sends() {
+            return;
         }
+        self.closes.store(true, Relaxed);
+        let is_sent = self.flush(fd) != Ok(false);
+        if is_sent || sockopt::socket_linger(fd) == Ok(Some(Duration::ZERO)) {
+            if !is_sent {
+                self.set_unsent(UnsentIs::Dropped);
+            }
+            return flusher::let_go(self);
+        }
+        self.set_unsent(UnsentIs::Limited);
+        flusher::watch(self, fd);
+        // It may be watched already, as an open one.
+        flusher::wake();
+    }
+
+    /// The peer has taken nothing for too long: what is unsent is dropped, and the connection reset with its last descriptor.
+    pub(crate) fn drop_unsent(&self, fd: BorrowedFd<'_>) {
+        self.set_unsent(UnsentIs::Dropped);
+        // Without it the peer would take the part that it gets for all.
+        let _ = sockopt::set_socket_linger(fd, Some(Duration::ZERO));
+    }
+
+    /// What becomes of what is unsent.
+    pub(crate) fn unsent_is(&self) -> UnsentIs {
+        match self.unsent_is.load(Relaxed) {
+            unsent if unsent == UnsentIs::Kept as u8 => UnsentIs::Kept,
+            unsent if unsent == UnsentIs::Limited as u8 => UnsentIs::Limited,
+            _ => UnsentIs::Dropped,
+        }
+    }
+
+    fn set_unsent(&self, unsent_is: UnsentIs) {
+        self.unsent_is.store(unsent_is as u8, Relaxed);
+    }
+
+    /// Bytes that were made and that the peer has not acknowledged; `None` while a call sends.
+    pub(crate) fn unacknowledged(&self, fd: BorrowedFd<'_>) -> Option<usize> {
+        let sending = self.try_sending()?;
+        let made = sending.made_to - sending.made_from;
+        Some(made + socket::unacknowledged(fd) as usize)
     }
 
     /// Shuts the sending direction down behind what was accepted: at once, or as soon as that is out. For `shutdown`.

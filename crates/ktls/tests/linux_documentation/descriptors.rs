@@ -16,6 +16,8 @@ cases! {
     "a number whose socket was closed by a system call is another file's": replaced,
     "a program that closes what it has not opened does not close the library's own": close_all,
     "shutdown does not wait for the peer, and what was accepted comes before the end": shutdown,
+    "what was accepted comes also if the process ends without handlers": ended_at_once,
+    "close with a linger time of 0 resets a connection whose peer takes nothing": reset_by_close,
     "a signal with SA_RESTART does not interrupt a read": restarted,
 }
 
@@ -205,11 +207,16 @@ fn replaced() {
 /// A connection whose peer takes nothing, filled until nothing more is accepted; how much was.
 fn filled() -> (Pair, usize) {
     let pair = Pair::keyed(TLS_1_3, 51);
+    let accepted = fill(&pair);
+    (pair, accepted)
+}
+
+fn fill(pair: &Pair) -> usize {
     let mut accepted = 0;
     while let Ok(sent) = send(pair.a(), &[7; 100_000], libc::MSG_DONTWAIT) {
         accepted += sent;
     }
-    (pair, accepted)
+    accepted
 }
 
 fn read_all(pair: &Pair) -> usize {
@@ -253,6 +260,62 @@ fn shutdown() {
         libc::EPIPE
     );
     assert_eq!(read_all(&pair), accepted);
+}
+
+fn ended_at_once() {
+    unsafe extern "C" {
+        fn _Exit(status: i32) -> !;
+        fn quick_exit(status: i32) -> !;
+    }
+    let ends: [unsafe fn(); 4] = [
+        // SAFETY: each ends the process.
+        || unsafe { libc::_exit(0) },
+        // SAFETY: as above.
+        || unsafe { _Exit(0) },
+        // SAFETY: as above.
+        || unsafe { quick_exit(0) },
+        // SAFETY: as above.
+        || unsafe {
+            libc::syscall(libc::SYS_exit_group, 0);
+        },
+    ];
+    for (which, end) in ends.into_iter().enumerate() {
+        let pair = Pair::keyed(TLS_1_3, 51);
+        let (go, gone) = rustix::pipe::pipe().unwrap();
+        let (told, tell) = rustix::pipe::pipe().unwrap();
+        // SAFETY: the child calls functions that need no lock of another thread's, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let _ = rustix::io::read(&go, &mut [0_u8; 1]);
+            let _ = rustix::io::write(&tell, &fill(&pair).to_ne_bytes());
+            // SAFETY: ends the child.
+            unsafe { end() };
+        }
+        // The child alone has it from here on.
+        let Pair { a, b } = pair;
+        drop(a);
+        rustix::io::write(&gone, &[0]).unwrap();
+        let mut accepted = [0; size_of::<usize>()];
+        rustix::io::read(&told, &mut accepted).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let a = b.try_clone().unwrap();
+        let got = read_all(&Pair { a, b });
+        assert_eq!(got, usize::from_ne_bytes(accepted), "way {which}");
+        assert!(has_done(child));
+    }
+}
+
+fn reset_by_close() {
+    let (Pair { a, b }, _) = filled();
+    rustix::net::sockopt::set_socket_linger(&a, Some(std::time::Duration::ZERO)).unwrap();
+    drop(a);
+    let none = rustix::event::PollFlags::empty();
+    let patience = rustix::time::Timespec {
+        tv_sec: 30,
+        tv_nsec: 0,
+    };
+    let mut polled = [rustix::event::PollFd::new(&b, none)];
+    assert_eq!(rustix::event::poll(&mut polled, Some(&patience)), Ok(1));
 }
 
 fn restarted() {

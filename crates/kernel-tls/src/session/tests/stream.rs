@@ -2,12 +2,13 @@
 
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use rustix::io::Errno;
 
 use super::{CIPHERS, TLS_1_2, TLS_1_3, keyed, pattern};
-use crate::RECORD_TYPE_DATA;
+use crate::{RECORD_TYPE_DATA, flush_all, wait_for_all};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -111,4 +112,27 @@ fn a_fork_and_its_parent_never_use_a_record_number_twice() {
     }
     a.write(b" after");
     assert_eq!(b.read_exactly(18), b"before child after");
+}
+
+#[test]
+fn the_end_of_the_program_waits_for_what_is_being_sent() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let mut accepted = 0;
+    while let Ok(sent) = a.send(&[7; 100_000], RECORD_TYPE_DATA, libc::MSG_DONTWAIT) {
+        accepted += sent;
+    }
+    // Room comes: the library's thread takes the socket off its list, and waits for the direction.
+    let held = a.session.sending();
+    let reader = thread::spawn(move || b.read_exactly(accepted));
+    thread::sleep(Duration::from_millis(100));
+    let (begun, limit) = (Instant::now(), Duration::from_millis(300));
+    flush_all(limit);
+    assert!(begun.elapsed() >= limit);
+    let begun = Instant::now();
+    wait_for_all(limit);
+    assert!(begun.elapsed() >= limit);
+    drop(held);
+    flush_all(Duration::from_secs(30));
+    assert!(a.session.sending().is_pushed());
+    reader.join().expect("the reader");
 }
