@@ -149,6 +149,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Waits until all that was accepted is sent, at most so long. For the end of a program.
 pub fn flush_all(at_most: Duration) {
     held::send_all();
+    open_records::send_all();
     let end = Instant::now() + at_most;
     while Instant::now() < end && lock().has_unsent() {
         std::thread::sleep(LOOK);

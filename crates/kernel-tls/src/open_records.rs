@@ -47,7 +47,8 @@ fn lock() -> ForkGuard<'static, Open> {
     let me = crate::process::id();
     let mut open = OPEN.lock();
     if open.process != me {
-        // A parent's list may be from the middle of a change: it is not looked at. What is on it the parent sends.
+        // A parent's list may be from the middle of a change: it is not looked at. What is on it the parent sends, or this process once it has called
+        // on the socket or waits.
         let own = Open {
             process: me,
             watched: VecDeque::new(),
@@ -76,6 +77,16 @@ fn put(open: &mut Open, session: Weak<Session>, record: OpenRecord) {
         record,
         until: Instant::now() + LIMIT,
     });
+}
+
+/// Sends every record that is held open. For the end of a program.
+pub(crate) fn send_all() {
+    let all = std::mem::take(&mut lock().watched);
+    for watched in all {
+        if let Some(session) = watched.session.upgrade() {
+            session.send_open_at_end();
+        }
+    }
 }
 
 /// The library's thread: sends the records whose time is over. How long until its next look, if there is to be one.

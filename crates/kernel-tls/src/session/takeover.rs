@@ -1,4 +1,5 @@
-//! Processes that share a socket: which of them tells a NIC that has taken the place of another one, and which gives the slot back.
+//! Processes that share a socket: which of them tells a NIC that has taken the place of another one, which gives the slot back, and which sends a record that is
+//! held open.
 //!
 //! Every process that has called on the socket does, so that it does not matter which of them are left. The first one that comes tells the NIC, and notes in the
 //! shared memory which one that was; the others find that it knows.
@@ -12,12 +13,16 @@ use crate::offload::{self, NicConnection};
 
 impl Session {
     /// Before a call, or a wait, of a process that has the socket from a fork: from now on this process tells the NIC of it after a restart, and now if
-    /// there has been one. Costs two loads otherwise.
+    /// there has been one; and sends a record that its parent has left open, once the time of that is over. Costs three loads otherwise.
     #[inline]
     pub fn take_over(self: &Arc<Self>, fd: BorrowedFd<'_>) {
         if self.shared.slot.load(Relaxed) != 0 && !self.is_followed() {
             self.is_called_by(fd);
             self.follow_later();
+        }
+        let watcher = self.open_watched_by.load(Relaxed);
+        if watcher != 0 && watcher != crate::process::id() {
+            self.watch_inherited(fd);
         }
     }
 

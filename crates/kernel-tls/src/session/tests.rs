@@ -2,6 +2,7 @@
 
 mod api;
 mod errors;
+mod forked;
 mod held;
 #[path = "../../tests/keys/mod.rs"]
 mod keys;

@@ -95,8 +95,14 @@ pub fn start() {
         let path = std::env::temp_dir().join(name);
         kernel_tls::use_nic(&path, false);
         listen(&path);
+        // SAFETY: a function that stays.
+        unsafe { libc::atexit(remove_socket) };
         path
     });
+}
+
+extern "C" fn remove_socket() {
+    let _ = std::fs::remove_file(PATH.get().expect("started"));
 }
 
 fn listen(path: &PathBuf) {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -25,20 +25,31 @@ pub struct Process {
     life: Mutex<u32>,
 }
 
+/// Of its control socket.
+fn path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let name = format!("longshore-receive-{}", std::process::id());
+        std::env::temp_dir().join(name)
+    })
+}
+
+extern "C" fn remove_socket() {
+    let _ = std::fs::remove_file(path());
+}
+
 impl Process {
     /// The one process, which the library knows from now on.
     pub fn start() -> Arc<Process> {
         static PROCESS: OnceLock<Arc<Process>> = OnceLock::new();
         Arc::clone(PROCESS.get_or_init(|| {
             let process = Arc::new(Process::default());
-            let path = PathBuf::from(format!(
-                "{}/longshore-receive-{}",
-                std::env::temp_dir().display(),
-                std::process::id()
-            ));
-            let _ = std::fs::remove_file(&path);
-            let listener = UnixListener::bind(&path).unwrap();
-            kernel_tls::use_nic(&path, false);
+            let path = path();
+            let _ = std::fs::remove_file(path);
+            let listener = UnixListener::bind(path).unwrap();
+            // SAFETY: a function that stays.
+            unsafe { libc::atexit(remove_socket) };
+            kernel_tls::use_nic(path, false);
             let nic = Arc::clone(&process);
             thread::spawn(move || {
                 for stream in listener.incoming() {

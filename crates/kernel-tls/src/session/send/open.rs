@@ -7,18 +7,39 @@ use std::sync::atomic::Ordering::Relaxed;
 use attachment::OffloadState;
 use rustix::io::Errno;
 
-use crate::open_records::OpenRecord;
+use crate::open_records::{self, OpenRecord};
 use crate::process;
 use crate::session::{LockedSending, Session};
 use crate::shared::Sending;
 
 impl Session {
-    /// The record that the call on this descriptor has left open, if that is to be [watched](crate::open_records::watch) from now on.
+    /// The record that the call on this descriptor has left open, if that is to be [watched](open_records::watch) from now on.
     pub(super) fn has_opened(&self, fd: BorrowedFd<'_>, sending: &Sending) -> Option<OpenRecord> {
         let record = sending.open_record()?;
         self.is_called_by(fd);
         let me = process::id();
         (self.open_watched_by.swap(me, Relaxed) != me).then_some(record)
+    }
+
+    /// The record that was open at the fork of this process is watched by this one too: its parent may end before it has sent it.
+    #[cold]
+    pub(in crate::session) fn watch_inherited(self: &Arc<Self>, fd: BorrowedFd<'_>) {
+        let sending = self.sending();
+        let opened = self.has_opened(fd, &sending);
+        if sending.open_record().is_none() {
+            self.open_watched_by.store(0, Relaxed);
+        }
+        drop(sending);
+        if let Some(record) = opened {
+            open_records::watch(self, record);
+        }
+    }
+
+    /// Sends the record that is held open as if the socket were closed: this process ends.
+    pub(crate) fn send_open_at_end(self: &Arc<Self>) {
+        if let Some(fd) = self.own_descriptor() {
+            self.finish(fd.as_fd());
+        }
     }
 
     /// Sends the record that is held open, if nothing was added since it was `seen`. Gives the one that is open still. Does not wait: where a call

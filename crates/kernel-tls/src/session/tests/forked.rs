@@ -1,0 +1,74 @@
+//! A record that is held open when the process that has opened it ends, and a child of it has the socket too.
+
+use std::io::{PipeReader, Read, pipe};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::{End, TLS_1_3, keyed};
+use crate::RECORD_TYPE_DATA;
+
+/// Forks; the child ends with whether `run` was right.
+fn fork(run: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child calls nothing but what a child of a program with threads may, and ends.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: ends the child if it hangs.
+            unsafe { libc::alarm(30) };
+            let has_failed = !run();
+            // SAFETY: ends the child without running what the parent has registered.
+            unsafe { libc::_exit(i32::from(has_failed)) }
+        }
+        child => child,
+    }
+}
+
+fn wait_for(child: i32) {
+    let mut status = 0;
+    // SAFETY: the status is borrowed for the call.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0, "the child has failed");
+}
+
+fn open(end: &End) -> bool {
+    end.send(b"open", RECORD_TYPE_DATA, libc::MSG_MORE) == Ok(4)
+}
+
+fn is_let_go(mut end: &PipeReader) -> bool {
+    end.read(&mut [0]).is_ok()
+}
+
+#[test]
+fn a_child_that_waits_sends_the_record_that_its_parent_has_left_open() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let patience = Some(Duration::from_secs(5));
+    b.socket.set_read_timeout(patience).expect("a TCP socket");
+    let (end, keep) = pipe().expect("a pipe");
+    let mut keep = Some(keep);
+    let parent = fork(|| {
+        let opened = open(&a);
+        fork(|| {
+            drop(keep.take());
+            a.session.take_over(a.socket.as_fd());
+            is_let_go(&end)
+        });
+        // It ends at once, and without a word.
+        opened
+    });
+    wait_for(parent);
+    assert_eq!(b.read_exactly(4), b"open");
+    drop(keep);
+}
+
+#[test]
+fn a_record_that_is_open_leaves_when_its_process_ends() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let patience = Some(Duration::from_secs(5));
+    b.socket.set_read_timeout(patience).expect("a TCP socket");
+    let parent = fork(|| {
+        let opened = open(&a);
+        crate::flush_all(Duration::from_secs(1));
+        opened
+    });
+    wait_for(parent);
+    assert_eq!(b.read_exactly(4), b"open");
+}
