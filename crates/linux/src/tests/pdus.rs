@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use attachment::pdus::{Generation, Mapping};
+use attachment::pdus::{Generation, Mapping, Writer};
 use attachment::{
     DataMemory, Direction, Errno, Lifecycle, OffloadState, PAGE, Slab, SlotRef, SlotRequest,
     SocketFacts,
@@ -322,6 +322,30 @@ fn a_forged_acknowledgement_hides_no_second_copy() {
     world.received = before;
     world.receive(0, &[7; 1000]);
     assert_eq!(world.function.counters().rx_nvme_second_copies, 1);
+}
+
+/// The program has not read what it was told: the data is where it was wanted, and in the packets.
+#[test]
+fn data_that_there_is_no_room_to_tell_of_is_counted() {
+    let mut world = World::started();
+    let slot = world.slot.clone();
+    let pdus = slot.slot().pdus();
+    pdus.map(0, mapping(Generation::FIRST, 0, 1000));
+    world.send();
+    let (mut writer, mut at) = (Writer::default(), SeqNum(ISN) + 1_000_000);
+    while writer.checked(pdus, (at, 1)).is_ok() {
+        at += 2;
+    }
+    let before = SeqNum(world.received);
+    world.receive(0, &pattern(1000));
+    assert_eq!(world.data(0, 1000), pattern(1000));
+    let span = pdus.span(before + 30, 1);
+    assert_eq!(
+        (span.placed, span.checked, span.doubtful),
+        (None, false, false)
+    );
+    assert_eq!(world.function.counters().rx_nvme_untold, 1);
+    assert_eq!(world.function.counters().rx_nvme_second_copies, 0);
 }
 
 #[test]
