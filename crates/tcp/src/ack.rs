@@ -45,7 +45,7 @@ impl Connection {
         if advanced > 0 {
             self.advance(now, ack, advanced, &mut delivery);
         }
-        let mut reported_twice = 0;
+        let mut reported_twice = None;
         if self.options.sack && !segment.options.sack.is_empty() {
             reported_twice = self.take_sack(segment, &mut delivery);
         }
@@ -59,7 +59,7 @@ impl Connection {
         self.rack.note_acknowledged(ack);
         let flight = self.flight() + advanced;
         self.judge_probe(
-            reported_twice > 0,
+            reported_twice.is_some(),
             advanced > 0 || delivery.bytes > 0 || self.snd.window.bytes() != window_before,
             flight,
         );
@@ -96,7 +96,7 @@ impl Connection {
             return;
         }
         let reported_twice = self.take_sack(segment, &mut Delivery::new(now, None, None));
-        if reported_twice > 0 {
+        if reported_twice.is_some() {
             self.judge_probe(true, false, 0);
             self.try_undo(&Progress {
                 reported_twice,
@@ -130,13 +130,12 @@ impl Connection {
         self.events.acked |= advanced > fin;
     }
 
-    /// Takes the SACK blocks of an ACK (RFC 2018 §5). Returns the bytes that the peer says it got twice (RFC 2883).
-    fn take_sack(&mut self, segment: &Header, delivery: &mut Delivery) -> u32 {
+    /// Takes the SACK blocks of an ACK (RFC 2018 §5). Returns what the peer says it got twice (RFC 2883).
+    fn take_sack(&mut self, segment: &Header, delivery: &mut Delivery) -> Option<(SeqNum, SeqNum)> {
         let (una, nxt) = (self.snd.una, self.snd.nxt);
-        let mss = u32::from(self.snd.mss);
         let mut blocks = [(una, una); 4];
         let mut count = 0;
-        let mut twice = 0;
+        let mut twice = None;
         let reported = segment.options.sack.as_slice();
         for (index, &(start, end)) in reported.iter().enumerate() {
             if !start.before(end) || end.after(nxt) {
@@ -150,7 +149,7 @@ impl Connection {
             if index == 0 && (below || inside_second) {
                 // A report about long ago would be about another lap of the sequence space.
                 if start.at_or_after(una - self.snd.window.largest()) {
-                    twice = start.distance_to(end);
+                    twice = Some((start, end));
                     self.note_duplicate(end);
                 }
             } else if start.at_or_after(una) {
@@ -162,7 +161,7 @@ impl Connection {
         let blocks = &mut blocks[..count];
         blocks.sort_unstable_by_key(|block| una.distance_to(block.0));
         for &mut (start, end) in blocks {
-            self.board.sack(start, end, mss, delivery);
+            self.board.sack(start, end, delivery);
         }
         twice
     }

@@ -233,7 +233,8 @@ impl Connection {
         self.congestion.restart(tcb.ssthresh);
         self.board = Scoreboard::new(tcb.snd_una);
         if tcb.snd_una != tcb.snd_nxt {
-            self.board.adopt(tcb.snd_una, tcb.snd_nxt, now);
+            let mss = self.snd.mss;
+            self.board.adopt(tcb.snd_una, tcb.snd_nxt, now, mss);
         }
         self.recovery = Recovery::new(tcb.snd_una - 1);
         self.ecn = EcnState::put_back(tcb.ecn, tcb.snd_una);

@@ -63,6 +63,7 @@ mod time_wait;
 mod timeout;
 mod timer;
 mod timer_snapshot;
+mod unreported;
 mod urgent;
 
 pub use acceptance::{Acceptance, ChallengeLimit, ReceiveSpace, SendSpace};

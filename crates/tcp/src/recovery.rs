@@ -6,6 +6,7 @@ use crate::congestion::Before;
 use crate::frto::Frto;
 use crate::time::Time;
 use crate::timer::Timer;
+use crate::unreported::Unreported;
 use crate::{Backoff, Connection, Counted, rack::Rack};
 
 /// Duplicate ACKs that stand for a loss without SACK (RFC 5681 §3.2).
@@ -34,7 +35,7 @@ pub(crate) struct Recovery {
     flight: u32,
     /// Duplicate ACKs in a row; counted only without SACK.
     duplicate_acks: u32,
-    undo: Option<Undo>,
+    undo: Option<Box<Undo>>,
     pub(crate) frto: Frto,
 }
 
@@ -43,8 +44,8 @@ pub(crate) struct Recovery {
 struct Undo {
     before: Before,
     proof: Proof,
-    /// Bytes resent and not reported as duplicates (RFC 2883 §5).
-    resent: u32,
+    /// Of what was resent.
+    resent: Unreported,
 }
 
 /// What may still show that nothing was lost.
@@ -88,8 +89,8 @@ impl Recovery {
         }
     }
 
-    /// `bytes` were sent again, with this TSval.
-    pub(crate) fn note_resent(&mut self, bytes: u32, timestamp: u32) {
+    /// `start..end` was sent again, with this TSval.
+    pub(crate) fn note_resent(&mut self, start: SeqNum, end: SeqNum, timestamp: u32) {
         if self.phase == Phase::Open {
             return;
         }
@@ -97,7 +98,7 @@ impl Recovery {
             if let Proof::Echo(first) = &mut undo.proof {
                 first.get_or_insert(timestamp);
             }
-            undo.resent = undo.resent.saturating_add(bytes);
+            undo.resent.add(start, end);
         }
     }
 }
@@ -115,8 +116,8 @@ pub(crate) struct Progress {
     pub(crate) resent: bool,
     /// The ACK was a duplicate (RFC 5681 §2) and the peer has no SACK.
     pub(crate) duplicate: bool,
-    /// Bytes of a DSACK block.
-    pub(crate) reported_twice: u32,
+    /// A DSACK block.
+    pub(crate) reported_twice: Option<(SeqNum, SeqNum)>,
     /// TSecr.
     pub(crate) echo: Option<u32>,
 }
@@ -313,8 +314,7 @@ impl Connection {
             let fresh = self.snd.una.after(self.recovery.point);
             let enough = self.recovery.duplicate_acks >= DUPLICATE_THRESHOLD;
             if self.recovery.phase == Phase::Open && fresh && enough {
-                let head = self.probe_at_head().unwrap_or(mss);
-                self.board.mark_head_lost(head);
+                self.board.mark_head_lost(self.head_packet());
             }
         } else if progress.advanced > 0 {
             let segments = progress.advanced.div_ceil(mss);
@@ -324,7 +324,7 @@ impl Connection {
                 Phase::Open => self.recovery.duplicate_acks = 0,
                 // A partial ACK: the next segment is lost too, and is sent whatever the window (RFC 6582 §3.2 step 4).
                 Phase::Recovery if self.snd.una.before(self.recovery.point) => {
-                    self.board.mark_head_lost(mss);
+                    self.board.mark_head_lost(self.head_packet());
                     self.snd.due.resend = true;
                 }
                 // An ACK of what was sent again would cover what was sent once before that, but for a hole.
@@ -333,7 +333,7 @@ impl Connection {
                         && self.snd.una.before(self.recovery.point)
                         && self.board.begins_as_sent() =>
                 {
-                    self.board.mark_head_lost(mss);
+                    self.board.mark_head_lost(self.head_packet());
                     self.enter_recovery(now);
                 }
                 Phase::Recovery | Phase::Loss | Phase::Resize => {}
@@ -341,12 +341,21 @@ impl Connection {
         }
     }
 
+    /// What the packet that is outstanding longest takes of the sequence space: the FIN too, if that went with it.
+    fn head_packet(&self) -> u32 {
+        let mss = u32::from(self.snd.mss);
+        let bytes = self.probe_at_head().unwrap_or(mss);
+        let end = self.snd.una + bytes;
+        let has_fin = end == self.snd.write_seq && self.snd.nxt.after(end);
+        bytes + u32::from(has_fin)
+    }
+
     fn save_for_undo(&mut self) {
-        self.recovery.undo = Some(Undo {
+        self.recovery.undo = Some(Box::new(Undo {
             before: self.congestion.before(),
             proof: Proof::Echo(None),
-            resent: 0,
-        });
+            resent: Unreported::default(),
+        }));
     }
 
     /// Takes back the reduction if the ACK proves that nothing was lost: it answers an original transmission
@@ -361,11 +370,8 @@ impl Connection {
             self.recovery.undo = None;
             return false;
         }
-        let mut all_twice = false;
-        if progress.reported_twice > 0 && undo.resent > 0 {
-            undo.resent = undo.resent.saturating_sub(progress.reported_twice);
-            all_twice = undo.resent == 0;
-        }
+        let twice = progress.reported_twice;
+        let all_twice = twice.is_some_and(|twice| undo.resent.report(twice));
         let answers_original = progress.advanced > 0
             && (self.recovery.phase == Phase::Loss
                 || self.recovery.phase == Phase::Recovery

@@ -32,6 +32,8 @@ pub(crate) struct Record {
     pub(crate) end: SeqNum,
     /// When it was sent last.
     pub(crate) sent_at: Time,
+    /// Bytes of each packet but the last, as it was sent last.
+    packet: u16,
     pub(crate) status: Status,
     /// It was sent more than once.
     pub(crate) again: bool,
@@ -183,12 +185,13 @@ impl Scoreboard {
     }
 
     /// `start..end` was sent for the first time, in packets of `mss`.
-    pub(crate) fn push(&mut self, start: SeqNum, end: SeqNum, now: Time, mss: u32) {
+    pub(crate) fn push(&mut self, start: SeqNum, end: SeqNum, now: Time, mss: u16) {
         if let Some(last) = self.records.back_mut()
             && last.status == Status::Sent
             && last.sent_at == now
             && !last.again
-            && last.len().is_multiple_of(mss)
+            && last.packet == mss
+            && last.len().is_multiple_of(mss.into())
         {
             debug_assert_eq!(last.end, start);
             last.end = end;
@@ -198,17 +201,19 @@ impl Scoreboard {
             start,
             end,
             sent_at: now,
+            packet: mss,
             status: Status::Sent,
             again: false,
         });
     }
 
-    /// Has what another owner has sent: when is not known.
-    pub(crate) fn adopt(&mut self, start: SeqNum, end: SeqNum, now: Time) {
+    /// Has what another owner has sent, in packets of `mss` most likely: when is not known.
+    pub(crate) fn adopt(&mut self, start: SeqNum, end: SeqNum, now: Time, mss: u16) {
         self.records.push_back(Record {
             start,
             end,
             sent_at: now,
+            packet: mss,
             status: Status::Sent,
             again: true,
         });
@@ -254,9 +259,9 @@ impl Scoreboard {
         self.delivered_to = self.delivered_to.max(una);
     }
 
-    /// Takes a SACK block that lies within what is outstanding. Only whole packets count: a cut inside one would leave
-    /// pieces that were never sent as such.
-    pub(crate) fn sack(&mut self, start: SeqNum, end: SeqNum, mss: u32, delivery: &mut Delivery) {
+    /// Takes a SACK block that lies within what is outstanding. Only whole packets count, of the size that they were sent in: a cut inside one would
+    /// leave pieces that were never sent as such.
+    pub(crate) fn sack(&mut self, start: SeqNum, end: SeqNum, delivery: &mut Delivery) {
         let mut index = self.index_from(start);
         while let Some(&record) = self.records.get(index) {
             if record.start.at_or_after(end) {
@@ -266,6 +271,7 @@ impl Scoreboard {
                 index += 1;
                 continue;
             }
+            let mss = u32::from(record.packet);
             let mut from = record.start.max(start);
             let mut to = record.end.min(end);
             if from != record.start {
@@ -472,6 +478,12 @@ impl Scoreboard {
         self.lost = 0;
     }
 
+    /// The byte at `seq` is outstanding, thought lost and not sent again since.
+    pub(crate) fn is_lost(&self, seq: SeqNum) -> bool {
+        let record = self.records.get(self.index_from(seq));
+        record.is_some_and(|record| record.status == Status::Lost && record.start.at_or_before(seq))
+    }
+
     /// The first run of lost bytes, at most `limit` long (RFC 6675 §4, NextSeg rule 1).
     pub(crate) fn next_lost(&mut self, limit: u32) -> Option<(SeqNum, SeqNum)> {
         if self.lost == 0 {
@@ -500,8 +512,8 @@ impl Scoreboard {
         ))
     }
 
-    /// `start..end` was sent again: it becomes one record.
-    pub(crate) fn mark_resent(&mut self, start: SeqNum, end: SeqNum, now: Time) {
+    /// `start..end` was sent again, in packets of `mss`: it becomes one record.
+    pub(crate) fn mark_resent(&mut self, start: SeqNum, end: SeqNum, now: Time, mss: u16) {
         self.cut_at(start);
         self.cut_at(end);
         let first = self.index_from(start);
@@ -524,6 +536,7 @@ impl Scoreboard {
             start,
             end,
             sent_at: now,
+            packet: mss,
             status: Status::Resent,
             again: true,
         };

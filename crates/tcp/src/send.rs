@@ -116,6 +116,10 @@ impl Connection {
         }
         let limit = budget.min(self.burst_limit()).max(mss);
         let (start, mut end) = self.board.next_lost(limit - limit % mss)?;
+        if end == self.snd.write_seq && self.board.is_lost(end) {
+            // The FIN went in the last packet, and does so again.
+            end += 1;
+        }
         // RFC 9293 §3.8.6: a peer that has taken back its window is probed with what is oldest only.
         let mut edge = self.snd.una + self.snd.window.bytes();
         if self.snd.due.resend {
@@ -131,9 +135,13 @@ impl Connection {
 
     fn resend(&mut self, now: Time, start: SeqNum, end: SeqNum) -> Transmit {
         let bytes = start.distance_to(end);
-        self.board.mark_resent(start, end, now);
+        self.board.mark_resent(start, end, now, self.snd.mss);
         self.recovery.note_sent(bytes);
-        self.recovery.note_resent(bytes, self.timestamps.value(now));
+        let timestamp = self.timestamps.value(now);
+        // A peer may report what it got twice with the FIN or without.
+        let fin = start.before(self.snd.write_seq) && end.after(self.snd.write_seq);
+        self.recovery
+            .note_resent(start, end - u32::from(fin), timestamp);
         self.stats.resent += 1;
         self.snd.sent_at = now;
         let transmit = self.data_segment(now, start, end, true);
@@ -174,7 +182,7 @@ impl Connection {
         let start = self.snd.nxt;
         let end = start + len + u32::from(with_fin);
         self.snd.nxt = end;
-        self.board.push(start, end, now, mss);
+        self.board.push(start, end, now, self.snd.mss);
         self.recovery.note_sent(len);
         let is_short = !len.is_multiple_of(mss);
         if is_short {

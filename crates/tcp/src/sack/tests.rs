@@ -4,7 +4,8 @@ use super::*;
 use crate::time::MILLISECOND;
 
 const BASE: SeqNum = SeqNum(0xffff_fff0);
-const MSS: u32 = 10;
+const PACKET: u16 = 10;
+const MSS: u32 = PACKET as u32;
 
 fn delivery(now: Time) -> Delivery {
     Delivery::new(now, None, None)
@@ -55,7 +56,7 @@ proptest! {
             let seq = |packet: u32| BASE + packet * MSS;
             match step {
                 Step::Send(n) => {
-                    board.push(seq(count), seq(count + n), now, MSS);
+                    board.push(seq(count), seq(count + n), now, PACKET);
                     for index in count..count + n {
                         packets.push(Packet { sent_at: now, end: index + 1, status: Status::Sent });
                     }
@@ -65,7 +66,7 @@ proptest! {
                     let to = (from + len).min(count);
                     if from < to {
                         let mut delivery = delivery(now);
-                        board.sack(seq(from), seq(to), MSS, &mut delivery);
+                        board.sack(seq(from), seq(to), &mut delivery);
                         let fresh = packets[from as usize..to as usize].iter_mut().filter(|p| p.status != Status::Sacked);
                         let fresh = fresh.map(|p| p.status = Status::Sacked).count() as u32;
                         prop_assert_eq!(delivery.bytes, fresh * MSS);
@@ -109,7 +110,7 @@ proptest! {
                         let run = packets[first..].iter().take_while(|p| p.status == Status::Lost).count().min(limit as usize);
                         prop_assert_eq!(start, seq(first as u32));
                         prop_assert_eq!(end, seq((first + run) as u32));
-                        board.mark_resent(start, end, now);
+                        board.mark_resent(start, end, now, PACKET);
                         for packet in &mut packets[first..first + run] {
                             packet.status = Status::Resent;
                             packet.sent_at = now;
@@ -129,12 +130,12 @@ proptest! {
 #[test]
 fn only_whole_packets_count() {
     let mut board = Scoreboard::new(SeqNum(0));
-    board.push(SeqNum(0), SeqNum(95), Time(1), MSS);
+    board.push(SeqNum(0), SeqNum(95), Time(1), PACKET);
     let mut told = delivery(Time(2));
-    board.sack(SeqNum(15), SeqNum(38), MSS, &mut told);
+    board.sack(SeqNum(15), SeqNum(38), &mut told);
     assert_eq!(board.sacked(), 10);
     // The last packet is short.
-    board.sack(SeqNum(85), SeqNum(95), MSS, &mut told);
+    board.sack(SeqNum(85), SeqNum(95), &mut told);
     assert_eq!(board.sacked(), 15);
     board.assert_invariants(SeqNum(0), SeqNum(95));
 }
@@ -148,12 +149,12 @@ fn records_are_few() {
     for (order, most) in [(backward, 2), (forward, 3), (inward, 4)] {
         let mut board = Scoreboard::new(SeqNum(0));
         for n in 0..1000 {
-            board.push(SeqNum(n * MSS), SeqNum((n + 1) * MSS), Time(5), MSS);
+            board.push(SeqNum(n * MSS), SeqNum((n + 1) * MSS), Time(5), PACKET);
         }
         assert_eq!(board.records.len(), 1);
         let mut told = delivery(Time(6));
         for n in order {
-            board.sack(SeqNum(n * MSS), SeqNum((n + 1) * MSS), MSS, &mut told);
+            board.sack(SeqNum(n * MSS), SeqNum((n + 1) * MSS), &mut told);
             assert!(board.records.len() <= most, "{n}");
         }
         assert_eq!((board.records.len(), board.sacked()), (2, 999 * MSS));
@@ -165,11 +166,45 @@ fn records_are_few() {
 fn records_are_bounded() {
     let mut board = Scoreboard::new(SeqNum(0));
     let packets = 3 * MAX_RECORDS as u32;
-    board.push(SeqNum(0), SeqNum(packets * MSS), Time(1), MSS);
+    board.push(SeqNum(0), SeqNum(packets * MSS), Time(1), PACKET);
     let mut told = delivery(Time(2));
     for n in (1..packets).rev().step_by(2) {
-        board.sack(SeqNum(n * MSS), SeqNum((n + 1) * MSS), MSS, &mut told);
+        board.sack(SeqNum(n * MSS), SeqNum((n + 1) * MSS), &mut told);
     }
     assert!(board.records.len() <= MAX_RECORDS);
     board.assert_invariants(SeqNum(0), SeqNum(packets * MSS));
+}
+
+/// RFC 8985 §6.2 step 2: of segments sent at one time, the one that ends last was sent last, in whatever order the blocks name them.
+#[test]
+fn of_what_was_sent_at_once_the_last_byte_counts_as_sent_last() {
+    let now = Time(MILLISECOND);
+    for blocks in [[1, 3], [3, 1]] {
+        let mut board = Scoreboard::new(BASE);
+        board.push(BASE, BASE + 5 * MSS, now, PACKET);
+        let mut delivery = delivery(now);
+        for at in blocks {
+            board.sack(BASE + at * MSS, BASE + (at + 1) * MSS, &mut delivery);
+        }
+        assert_eq!(delivery.newest, Some((now, BASE + 4 * MSS, false)));
+    }
+}
+
+/// RFC 4821 §7.4: what was sent before packets have become larger is acknowledged packet by packet still, and so is what a smaller size came behind.
+#[test]
+fn packets_count_in_the_size_that_they_were_sent_in() {
+    const LARGER: u16 = PACKET + 4;
+    let (now, behind) = (Time(MILLISECOND), BASE + 5 * MSS);
+    let mut board = Scoreboard::new(BASE);
+    board.push(BASE, behind, now, PACKET);
+    board.push(behind, behind + 3 * u32::from(LARGER), now, LARGER);
+    let mut delivery = delivery(now);
+    board.sack(BASE + MSS, BASE + 2 * MSS, &mut delivery);
+    assert_eq!(board.sacked(), MSS);
+    board.sack(
+        behind + u32::from(LARGER),
+        behind + 2 * u32::from(LARGER),
+        &mut delivery,
+    );
+    assert_eq!(board.sacked(), MSS + u32::from(LARGER));
 }
