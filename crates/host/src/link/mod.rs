@@ -29,6 +29,7 @@ use icmp::ErrorLimit;
 
 pub(crate) use interface::Interface;
 pub(crate) use neighbours::{Hop, Neighbours, Resolution};
+pub(crate) use path_mtu::LEAST as LEAST_PATH_MSS;
 use path_mtu::PathMtus;
 
 /// The stack's one link.

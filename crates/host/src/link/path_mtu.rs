@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const GOOD_FOR: Duration = Duration::from_secs(600);
 /// The least that is remembered: each can forge what routers tell of a path of its own, and others may be behind the same address. Linux
 /// goes no lower than packets of 552 bytes.
-const LEAST: u16 = 512;
+pub(crate) const LEAST: u16 = 512;
 /// Destinations that are remembered; then the oldest goes.
 const MOST: usize = 256;
 

@@ -10,6 +10,7 @@ use wire::packet::Class;
 use super::ConnectionOffload;
 use crate::link::LinkEvent;
 use crate::socket::Membership;
+use crate::socket::quasi::Flag;
 use crate::{CloseReason, SocketId};
 
 impl ConnectionOffload {
@@ -51,7 +52,7 @@ impl ConnectionOffload {
             LinkEvent::HopUnreachable(id) => self.handle_hop_unreachable(now, id),
             LinkEvent::HopTurnedAway(id) => self.lose_segments(now, id),
             LinkEvent::AddressesChanged => self.sync_rules(),
-            LinkEvent::Duplicate(address) => self.lose_address(address.into()),
+            LinkEvent::Duplicate(address) => self.lose_address(now, address.into()),
             LinkEvent::PacketTooBig { quoted, mtu, mss } => {
                 self.handle_packet_too_big(now, quoted, mtu, mss);
             }
@@ -62,12 +63,20 @@ impl ConnectionOffload {
     }
 
     /// Another host has the address: connections from there end, and those that the host runs say nothing more.
-    fn lose_address(&mut self, address: IpAddr) {
-        let transport = &mut self.transport;
-        let of_it = transport.sockets.iter();
-        let of_it = of_it.filter(|(_, socket)| socket.flow.src.0 == address);
-        let lost: Vec<SocketId> = of_it.map(|(id, _)| id).collect();
+    fn lose_address(&mut self, now: Instant, address: IpAddr) {
+        let sockets = &self.transport.sockets;
+        let is_of_it = |id: &SocketId| sockets.flow(*id).is_some_and(|flow| flow.src.0 == address);
+        let lost: Vec<SocketId> = sockets.ids().filter(is_of_it).collect();
         for id in lost {
+            let quasi = self.transport.sockets.quasi(id);
+            if quasi.is_some_and(|(quasi, _)| !quasi.is(Flag::Handed)) {
+                self.promote(now, id);
+            }
+            let socket = self.transport.sockets.get(id);
+            if let Some(part) = socket.and_then(|socket| socket.owner.spliced()) {
+                self.call_back(part.splice);
+            }
+            let transport = &mut self.transport;
             transport.reset(id, CloseReason::DuplicateAddress(address));
             if let Some(socket) = transport.sockets.get_mut(id)
                 && !socket.tcp.is_parked()
@@ -106,19 +115,22 @@ impl ConnectionOffload {
             self.transport.device.counters.icmp_in_too_big += 1;
             return;
         }
-        let Some(id) = self.find_quoted(&quoted) else {
+        let id = self.find_quoted(&quoted);
+        if id.is_none() && !self.accel.teardowns.have_sent(now, &quoted) {
             return;
-        };
+        }
         let transport = &mut self.transport;
-        let Some(socket) = transport.sockets.get_mut(id) else {
-            return;
-        };
         transport.device.counters.icmp_in_too_big += 1;
         if mtu >= u32::from(transport.link.interface.mtu) {
             return;
         }
-        let destination = socket.flow.dst.0;
+        let destination = quoted.flow.dst.0;
         transport.link.path_mtus.note(now, destination, mss);
+        // Of a connection that the NIC finishes, that sends in smaller packets what was lost.
+        let Some(id) = id else { return };
+        let Some(socket) = transport.sockets.get_mut(id) else {
+            return;
+        };
         let handoff = socket.owner.handoff_mut();
         if let Some(offloaded) = handoff.filter(|offloaded| offloaded.is_away()) {
             offloaded.path_mss = Some(mss);

@@ -1,5 +1,7 @@
 //! The table of all sockets: ids stay the same when a quasi control block becomes a full one.
 
+use wire::FlowKey;
+
 use super::quasi::{Held, Opening, Quasi, Quasis};
 use super::{Socket, User};
 use crate::{SocketError, SocketId};
@@ -129,6 +131,14 @@ impl Sockets {
     pub fn quasi_mut(&mut self, id: SocketId) -> Option<(&mut Quasi, &mut Held)> {
         let index = self.quasi_index(id)?;
         Some(self.quasis.get_mut(index))
+    }
+
+    /// The flow of a socket of either kind, from us to the peer.
+    pub fn flow(&self, id: SocketId) -> Option<FlowKey> {
+        match self.quasi(id) {
+            Some((quasi, _)) => Some(self.quasis.flow(quasi)),
+            None => self.get(id).map(|socket| socket.flow),
+        }
     }
 
     /// Puts a full control block in the place of a quasi one.

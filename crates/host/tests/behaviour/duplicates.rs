@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::accel::rig;
 use crate::pair::{CLIENT, Connected as _, PORT, Pair, SERVER, hosts_with, v4, v6};
-use host::{CloseReason, Dad, Event, ListenOptions, SocketError};
+use host::{Accel, CloseReason, Dad, Event, ListenOptions, SocketError};
 use sim::Fate;
 use testkit::network;
 use wire::arp;
@@ -236,6 +237,100 @@ fn connections_of_an_address_that_is_lost_end_by_name() {
     let reason = CloseReason::DuplicateAddress(v6(SERVER));
     assert!(pair.events(SERVER).contains(&Event::Closed(server, reason)));
     assert_eq!(sent.get(), 0, "nothing is sent from there");
+}
+
+/// A server that asks its NIC for all of `accel` while it tries its address.
+fn accelerated(accel: Accel) -> Pair {
+    hosts_with(|at, node| {
+        if at == SERVER {
+            node.stack.dad = Dad::Optimistic;
+            node.stack.accel = accel;
+        } else {
+            node.stack.dad = Dad::Off;
+        }
+    })
+}
+
+/// TCP segments that the server sends from the address that is lost, from now on.
+fn segments_from_lost(pair: &mut Pair) -> Rc<Cell<u32>> {
+    let sent = Rc::new(Cell::new(0));
+    let seen = Rc::clone(&sent);
+    pair.decide(move |_, _, frame| {
+        let class = packet::classify(frame);
+        let is_from_there = matches!(class, Class::Tcp(parsed) if parsed.flow.src.0 == v6(SERVER));
+        seen.set(seen.get() + u32::from(is_from_there));
+        Fate::Pass
+    });
+    sent
+}
+
+/// Whether the application has them or not: the NIC has set them up, and the host has quasi control blocks.
+#[test]
+fn connections_that_the_nic_has_set_up_end_with_their_address() {
+    let mut pair = accelerated(Accel::ALL);
+    let listener = rig::listen(&mut pair, v6, ListenOptions::default());
+    let clients = [(); 3].map(|()| rig::open(&mut pair, v6));
+    for client in clients {
+        rig::request(&mut pair, client, b"request");
+    }
+    let accepted = [(); 2].map(|()| rig::accept(&mut pair, listener));
+    assert_eq!(pair.counter(SERVER, "AccelCurrQuasi"), 3);
+    pair.deliver(SERVER, &advertisement());
+    pair.run_for(Duration::from_millis(1));
+    let sent = segments_from_lost(&mut pair);
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(sent.get(), 0, "nothing is sent from there");
+    assert_eq!(pair.counter(SERVER, "AccelCurrQuasi"), 0);
+    assert_eq!(pair.stack(SERVER).accept(listener), None);
+    for server in accepted {
+        let reason = CloseReason::DuplicateAddress(v6(SERVER));
+        assert!(pair.events(SERVER).contains(&Event::Closed(server, reason)));
+        pair.close(SERVER, server);
+    }
+    pair.run_for(Duration::from_secs(1));
+    pair.assert_no_sockets(SERVER);
+}
+
+/// The NIC relays no more for it, the other connection is the host's again, and nothing is left of either.
+#[test]
+fn a_splice_ends_with_the_address_of_one_of_its_connections() {
+    let mut pair = accelerated(Accel {
+        splice: true,
+        ..Accel::NONE
+    });
+    let any = |_: usize| IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let local = |at: usize| IpAddr::V6(wire::ipv6::link_local(Pair::mac(at)));
+    let listener = rig::listen(&mut pair, any, ListenOptions::default());
+    let first = rig::open(&mut pair, v6);
+    let lost = rig::accept(&mut pair, listener);
+    let second = rig::open(&mut pair, local);
+    let kept = rig::accept(&mut pair, listener);
+    let now = pair.now();
+    let splice = pair
+        .stack(SERVER)
+        .splice(now, lost, kept, Default::default())
+        .expect("two connections");
+    rig::request(&mut pair, first, b"relayed");
+    assert_eq!(rig::read(&mut pair, CLIENT, second, Some(7)), b"relayed");
+    assert!(pair.events(SERVER).contains(&Event::Spliced(splice)));
+
+    pair.deliver(SERVER, &advertisement());
+    pair.run_for(Duration::from_millis(1));
+    let sent = segments_from_lost(&mut pair);
+    pair.write(CLIENT, first, b"to nobody");
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(sent.get(), 0, "nothing is sent from there");
+    let reason = CloseReason::DuplicateAddress(v6(SERVER));
+    let events = pair.events(SERVER);
+    assert!(events.contains(&Event::Closed(lost, reason)), "{events:?}");
+    pair.write(SERVER, kept, b"alone");
+    assert_eq!(rig::read(&mut pair, CLIENT, second, Some(5)), b"alone");
+    for server in [lost, kept] {
+        pair.close(SERVER, server);
+    }
+    pair.close(CLIENT, second);
+    pair.run_for(Duration::from_secs(200));
+    pair.assert_no_sockets(SERVER);
 }
 
 /// What comes later is no matter of this (RFC 4862 §5.4 is about addresses before they are assigned).

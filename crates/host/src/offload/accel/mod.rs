@@ -27,6 +27,7 @@ mod listener;
 mod promote;
 mod replays;
 mod room;
+mod sent;
 mod setup;
 mod teardown;
 

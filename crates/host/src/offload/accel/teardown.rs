@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use nic::ring::ErrorCode;
 use nic::ring::accel::Teardown;
 use probes::EndReason;
+use wire::icmp::Quoted;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 
 use super::room::Room;
+use super::sent::LastSent;
 use super::{ConnectionOffload, descriptor};
 use crate::device::Device;
 use crate::driver::{self, FrameInfo};
@@ -26,6 +28,7 @@ pub(crate) struct Teardowns {
     /// Asked for, in the order of the send ring.
     posted: VecDeque<Posted>,
     pub(super) room: Room,
+    sent: LastSent,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,11 @@ impl Teardowns {
     /// Connections that the NIC was asked to finish and may still refuse.
     pub fn len(&self) -> usize {
         self.due.len() + self.posted.len()
+    }
+
+    /// Whether a report about a segment quotes what the NIC sends of a connection that it finishes.
+    pub fn have_sent(&self, now: Instant, quoted: &Quoted) -> bool {
+        self.sent.has(now, quoted)
     }
 
     pub fn poll_timeout(&self, last_poll: Instant) -> Option<Instant> {
@@ -187,6 +195,8 @@ impl ConnectionOffload {
         let Some(posted) = driver.post_teardown(&teardown, written.as_slice(), counters) else {
             return TeardownRequest::NoRoom;
         };
+        let sent = &mut self.accel.teardowns.sent;
+        sent.note(now, &teardown.flow, teardown.snd_una, bytes);
         if let Some((quasi, _)) = transport.sockets.quasi_mut(id) {
             quasi.set(Flag::Handed, true);
         }
@@ -224,6 +234,8 @@ impl ConnectionOffload {
         let Some(posted) = driver.post_gathered(&teardown, counters) else {
             return TeardownRequest::NoRoom;
         };
+        let sent = &mut self.accel.teardowns.sent;
+        sent.note(now, &teardown.flow, teardown.snd_una, bytes);
         socket.owner.teardown_posted();
         if closing.timestamps.is_none() {
             // With timestamps a new connection of the flow is told from this one by them (RFC 6191).

@@ -82,6 +82,15 @@ impl HandoffState {
         }
     }
 
+    /// The NIC has forgotten all that it had, and may be another one.
+    fn forget_nic(&mut self) {
+        self.cancels.clear();
+        // Those too whose end the NIC was still to tell.
+        self.table.release_all();
+        // One that had room for none would never be asked again, and tells of its room only when it is asked.
+        self.selector.set_soft_limit(self.table.quota());
+    }
+
     /// Whether there is a place for one that waits for it, here and by what the NIC has told of itself.
     fn may_go_on(&self) -> bool {
         let is_free = self.table.has_room() && self.table.taken() < self.selector.soft_limit();
@@ -111,5 +120,20 @@ impl ConnectionOffload {
         let cancelled = self.handoff.post_cancels(&mut self.transport.device);
         let begun = self.begin_chosen(now);
         self.watch_offloaded_paths(now) | cancelled | begun
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handoff::policy::Selection;
+
+    /// The former one has said that it takes none.
+    #[test]
+    fn a_nic_that_takes_the_place_of_another_one_is_offered_connections() {
+        let mut handoff = HandoffState::new(&Handoff::new(Selection::Fcfs), 4);
+        handoff.selector.set_soft_limit(0);
+        handoff.forget_nic();
+        assert_eq!(handoff.selector.soft_limit(), 4);
     }
 }

@@ -20,9 +20,7 @@ impl ConnectionOffload {
             self.leave_contexts(id);
             self.take_over_offloaded(now, id);
         }
-        self.handoff.cancels.clear();
-        // Those too whose end the NIC was still to tell.
-        self.handoff.table.release_all();
+        self.handoff.forget_nic();
         self.take_back_teardowns(now);
         let counters = &mut self.transport.device.counters;
         self.accel.rules.forgotten(counters);

@@ -28,6 +28,11 @@ impl Table {
         }
     }
 
+    /// Places, taken or not.
+    pub fn quota(&self) -> u32 {
+        self.quota
+    }
+
     /// Places taken.
     pub fn taken(&self) -> u32 {
         self.taken

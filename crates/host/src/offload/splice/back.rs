@@ -40,6 +40,8 @@ impl ConnectionOffload {
             };
             let counted = [ended.bytes[side], ended.bytes[1 - side]];
             if !go_on(socket, now, state, counted, time_wait) {
+                // It has ended meanwhile: its address was lost.
+                socket.owner.end_splice();
                 continue;
             }
             if let Some(mss) = mss {

@@ -120,7 +120,7 @@ impl ConnectionOffload {
     }
 
     /// Asks the NIC to give a splice back, once.
-    fn call_back(&mut self, handle: SpliceHandle) {
+    pub(super) fn call_back(&mut self, handle: SpliceHandle) {
         let Some(spliced) = self.splices.get_mut(handle) else {
             return;
         };

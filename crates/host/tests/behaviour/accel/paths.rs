@@ -47,8 +47,8 @@ fn answer(pair: &mut Pair, sockets: (SocketId, SocketId), response: &[u8]) -> us
     largest.get()
 }
 
-/// A router drops the server's first large packet, and tells.
-fn learn(pair: &mut Pair, (client, server): (SocketId, SocketId)) {
+/// Writes a response, of which a router drops the first large packet; gives what that quotes of it.
+fn lose_large(pair: &mut Pair, server: SocketId, response: &[u8], closes: bool) -> Vec<u8> {
     let dropped = Rc::new(Cell::new(None));
     let seen = Rc::clone(&dropped);
     pair.decide(move |from, _, frame| {
@@ -60,17 +60,27 @@ fn learn(pair: &mut Pair, (client, server): (SocketId, SocketId)) {
         }
         Fate::Pass
     });
-    let response = pattern(20_000);
-    pair.write(SERVER, server, &response);
+    pair.write(SERVER, server, response);
+    if closes {
+        pair.close(SERVER, server);
+    }
     pair.run_for(Duration::from_millis(1));
-    let original = dropped.take().expect("a packet was too large");
+    dropped.take().expect("a packet was too large")
+}
+
+/// The router tells.
+fn tell(pair: &mut Pair, original: &[u8]) {
     let reason = Unreachable::FragmentationNeeded { mtu: MTU };
-    let error = Message::Unreachable {
-        reason,
-        original: &original,
-    };
+    let error = Message::Unreachable { reason, original };
     let ends = [CLIENT, SERVER].map(|at| (Pair::mac(at), v4(at)));
     pair.deliver(SERVER, &network::icmp(ends, &error));
+}
+
+/// A router drops the server's first large packet, and tells.
+fn learn(pair: &mut Pair, (client, server): (SocketId, SocketId)) {
+    let response = pattern(20_000);
+    let original = lose_large(pair, server, &response, false);
+    tell(pair, &original);
     assert_eq!(read(pair, CLIENT, client, Some(20_000)), response);
     assert_eq!(pair.counter(SERVER, "IcmpInPktTooBigs"), 1);
     pair.close(SERVER, server);
@@ -97,5 +107,31 @@ fn the_next_connection_knows_what_the_path_takes() {
     let largest = answer(&mut pair, sockets, &pattern(2_000));
     assert_eq!(largest, usize::from(MTU), "from the NIC");
     assert_eq!(pair.counter(SERVER, "AccelQuasiPromoted"), 2);
+    assert_nothing_left(&mut pair);
+}
+
+/// RFC 5927 §4.1: what is told of a connection that the host has forgotten counts as well, from one who has seen it.
+#[test]
+fn what_the_path_of_a_response_takes_that_the_nic_sends_is_known_to_the_next_connection() {
+    let mut pair = pair(Accel::ALL);
+    let listener = listen(&mut pair, v4, ListenOptions::default());
+    let (client, server) = next(&mut pair, listener);
+    let response = pattern(5_000);
+    let original = lose_large(&mut pair, server, &response, true);
+    let mut forged = original.clone();
+    forged[ipv4::HEADER_LEN + 4] ^= 0x40;
+    tell(&mut pair, &forged);
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(pair.counter(SERVER, "IcmpInPktTooBigs"), 0);
+    tell(&mut pair, &original);
+    assert_eq!(read(&mut pair, CLIENT, client, None), response);
+    assert_eq!(pair.counter(SERVER, "IcmpInPktTooBigs"), 1);
+    pair.close(CLIENT, client);
+    pair.run_for(Duration::from_millis(50));
+
+    let sockets = next(&mut pair, listener);
+    let largest = answer(&mut pair, sockets, &pattern(2_000));
+    assert_eq!(largest, usize::from(MTU));
+    assert_eq!(pair.counter(SERVER, "AccelQuasiPromoted"), 0);
     assert_nothing_left(&mut pair);
 }
