@@ -1,5 +1,6 @@
-//! ICMP for IPv4 and for IPv6, neighbour discovery, and the packets that ICMP errors quote.
+//! ICMP for IPv4 and for IPv6, neighbour and multicast listener discovery, and the packets that ICMP errors quote.
 
+pub mod mld;
 pub mod ndp;
 pub mod quoted;
 pub mod v4;

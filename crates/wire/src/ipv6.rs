@@ -154,6 +154,37 @@ pub fn skip_extension_headers(next_header: u8, payload: &[u8]) -> Result<UpperLa
     Ok(upper)
 }
 
+/// Writes a hop-by-hop options header that has routers look at a message of multicast listener discovery (RFC 2711 §2.1), at the front of `buffer`;
+/// gives its length.
+pub fn emit_router_alert(next_header: u8, buffer: &mut [u8]) -> usize {
+    let [kind, len] = ROUTER_ALERT;
+    let header = [next_header, 0, kind, len, 0, 0, PAD_N, 0];
+    buffer[..ROUTER_ALERT_LEN].copy_from_slice(&header);
+    ROUTER_ALERT_LEN
+}
+
+/// Whether a packet has such a header.
+#[must_use]
+pub fn has_router_alert(packet: &[u8]) -> bool {
+    let has_options = packet.get(6) == Some(&HOP_BY_HOP);
+    let header = packet.get(HEADER_LEN..).filter(|_| has_options);
+    let Some((header, Ok(Some(len)))) =
+        header.map(|bytes| (bytes, extension_len(HOP_BY_HOP, bytes)))
+    else {
+        return false;
+    };
+    let mut options = &header[2..len];
+    loop {
+        options = match *options {
+            [PAD_1, ref rest @ ..] => rest,
+            // For this protocol the value is 0.
+            [kind, len, 0, 0, ..] if [kind, len] == ROUTER_ALERT => return true,
+            [_, len, ref rest @ ..] if rest.len() >= usize::from(len) => &rest[usize::from(len)..],
+            _ => return false,
+        };
+    }
+}
+
 /// Where a packet says of which protocol its payload is, in bytes from its front: in its last extension header, if it has any.
 #[must_use]
 pub fn protocol_place(packet: &[u8]) -> usize {
@@ -170,7 +201,14 @@ pub fn protocol_place(packet: &[u8]) -> usize {
 
 /// The protocol of a packet that has no payload (RFC 8200 §4.7).
 pub const NO_NEXT_HEADER: u8 = 59;
-const HOP_BY_HOP: u8 = 0;
+/// The protocol of options that every router on the way looks at (RFC 8200 §4.3).
+pub const HOP_BY_HOP: u8 = 0;
+/// Bytes of the header that [`emit_router_alert`] writes.
+pub const ROUTER_ALERT_LEN: usize = 8;
+/// Type and length of the option (RFC 2711 §2.1).
+const ROUTER_ALERT: [u8; 2] = [5, 2];
+const PAD_1: u8 = 0;
+const PAD_N: u8 = 1;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;

@@ -104,6 +104,9 @@ pub struct StackConfig {
     pub addresses: Vec<Cidr>,
     /// Whether the IPv6 addresses are tried for being another host's.
     pub dad: Dad,
+    /// Whether the link is told of the multicast groups of these addresses (MLDv2, RFC 3810), so that switches that look after groups do not cut the
+    /// host off.
+    pub mld: bool,
     /// Where IPv4 packets for other networks go.
     pub gateway_v4: Option<Ipv4Addr>,
     /// Where IPv6 packets for other networks go, until a router advertises itself.
@@ -150,6 +153,7 @@ impl Default for StackConfig {
         Self {
             addresses: Vec::new(),
             dad: Dad::default(),
+            mld: true,
             gateway_v4: None,
             gateway_v6: None,
             mtu: 1500,

@@ -71,6 +71,7 @@ impl Link {
         }
         self.detection.tentative.clear();
         self.interface.assign();
+        self.listening.tell_again(now);
         self.neighbours.ask_again(now);
         let waiting = self.neighbours.take_all_waiting();
         let known = waiting.into_iter().map(|(_, id)| LinkEvent::HopKnown(id));
@@ -82,6 +83,7 @@ impl Link {
     /// Takes a message of `mac` that may show that a tentative address is another host's (RFC 4862 §5.4.3, §5.4.4). Answers whether it does.
     pub(super) fn take_duplicate(
         &mut self,
+        now: Instant,
         src: Ipv6Addr,
         message: &Message,
         mac: Option<MacAddr>,
@@ -103,6 +105,7 @@ impl Link {
             .tentative
             .retain(|address| *address != target);
         self.interface.remove(target.into());
+        self.sync_groups(now);
         device.counters.neighbour_duplicates += 1;
         if self.answers {
             tracing::warn!("{target} is not used: {mac} on the link has it; give another --ip");

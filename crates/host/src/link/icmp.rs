@@ -110,9 +110,12 @@ impl Link {
         match v6::Message::parse(src, dst, ip.hop_limit, ip.payload(frame)) {
             Ok(v6::Message::NeighborDiscovery(message)) => {
                 let mac = source_mac(frame);
-                if !self.take_duplicate(src, &message, mac, device) {
+                if !self.take_duplicate(now, src, &message, mac, device) {
                     self.handle_discovery(now, (src, mac), message, device);
                 }
+            }
+            Ok(v6::Message::ListenerQuery(query)) => {
+                self.handle_listener_query(now, &frame[ip.l3_offset..], &query);
             }
             Ok(v6::Message::EchoRequest(echo)) if self.interface.is_local(ip.dst) => {
                 let Some(mac) = source_mac(frame).filter(|_| answerable(ip).is_some()) else {
@@ -259,7 +262,7 @@ impl Link {
     }
 
     /// Sends an ICMP packet of `len` bytes behind its IP header, which `emit` writes.
-    fn send_icmp(
+    pub(super) fn send_icmp(
         &self,
         mac: MacAddr,
         ether_type: EtherType,

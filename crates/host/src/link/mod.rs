@@ -6,6 +6,7 @@ mod arp;
 mod dad;
 mod icmp;
 mod interface;
+mod mld;
 mod ndp;
 mod neighbours;
 mod path_mtu;
@@ -26,6 +27,7 @@ use crate::driver::Frame;
 use crate::{CloseReason, SocketId, StackConfig};
 use dad::Detection;
 use icmp::ErrorLimit;
+use mld::Listening;
 
 pub(crate) use interface::Interface;
 pub(crate) use neighbours::{Hop, Neighbours, Resolution};
@@ -42,6 +44,7 @@ pub(crate) struct Link {
     answers: bool,
     solicitations: Solicitations,
     detection: Detection,
+    listening: Listening,
     /// When the next answer to another host that has our IPv4 address may go out.
     defends_at: Option<Instant>,
     icmp_errors: ErrorLimit,
@@ -102,8 +105,9 @@ impl Link {
         let answers = config.shard.is_none_or(|shard| shard.worker == 0);
         let solicits = answers && config.gateway_v6.is_none();
         let interface = Interface::new(mac, config);
-        Self {
+        let mut link = Self {
             detection: Detection::new(now, config.dad, interface.own_v6()),
+            listening: Listening::new(answers && config.mld, &config.secret),
             interface,
             neighbours: Neighbours::new(config.max_neighbours, &config.secret),
             path_mtus: PathMtus::default(),
@@ -117,7 +121,9 @@ impl Link {
             icmp_errors: ErrorLimit::new(now),
             last_hop: None,
             events: VecDeque::new(),
-        }
+        };
+        link.sync_groups(now);
+        link
     }
 
     /// The next thing to tell of connections.
@@ -132,11 +138,13 @@ impl Link {
         let solicit_at = (solicitations.left > 0).then_some(solicitations.at);
         let detect_at = self.detection.poll_timeout();
         let expire_at = self.interface.routers.poll_timeout();
+        let report_at = self.listening.poll_timeout();
         [
             self.neighbours.poll_timeout(),
             solicit_at,
             detect_at,
             expire_at,
+            report_at,
         ]
         .into_iter()
         .flatten()

@@ -96,7 +96,9 @@ impl Link {
 
     /// Sends the questions that are due, and gives up on neighbours that do not answer.
     pub fn poll(&mut self, now: Instant, device: &mut Device) -> bool {
-        let mut progress = self.detect_duplicates(now, device);
+        // A group is joined before its first question (RFC 4862 §5.4.2).
+        let mut progress = self.report_groups(now, device);
+        progress |= self.detect_duplicates(now, device);
         while let Some(router) = self.interface.routers.take_expired(now) {
             self.has_lost_router(now, router);
         }

@@ -3,6 +3,7 @@
 mod accel;
 mod disk;
 mod duplicates;
+mod groups;
 mod handoff;
 mod hostile;
 mod iscsi;

@@ -122,9 +122,10 @@ pub struct NodeConfig {
 impl Default for NodeConfig {
     fn default() -> Self {
         Self {
-            // Each host of a world has addresses of its own.
+            // Each host of a world has addresses of its own, and no switch looks after groups.
             stack: StackConfig {
                 dad: Dad::Off,
+                mld: false,
                 ..StackConfig::default()
             },
             nic: NicConfig::new([0; 16]),

@@ -8,8 +8,8 @@ use crate::error::ParseError;
 use crate::ipv4::protocol;
 
 use super::HEADER_LEN;
-use super::ndp;
 use super::v4::Echo;
+use super::{mld, ndp};
 
 /// An ICMPv6 message. Its checksum has been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,14 @@ pub enum Message<'a> {
     },
     /// Neighbour discovery.
     NeighborDiscovery(ndp::Message),
+    /// A router asks for the groups of the link.
+    ListenerQuery(mld::Query),
+    /// The groups of a host. Parsed, it is an [`Other`](Message::Other): no host needs another one's.
+    ListenerReport(&'a [mld::Record]),
+    /// A host takes part in this group, for routers of version 1. Parsed as the one before.
+    OldListenerReport(Ipv6Addr),
+    /// It does no longer, for these.
+    OldListenerDone(Ipv6Addr),
     /// Another message; of no interest to a host.
     Other {
         /// Its type.
@@ -61,7 +69,8 @@ pub enum Message<'a> {
 
 impl<'a> Message<'a> {
     /// Parses a message, which is all of `bytes`, and came from `src` to `dst` with `hop_limit` hops left.
-    /// Messages of neighbour discovery that a router has forwarded are refused (RFC 4861 §7.1).
+    /// Messages of neighbour discovery that a router has forwarded are refused (RFC 4861 §7.1), and so are listener queries whose hop limit is not 1 or which
+    /// are from no link-local address (RFC 3810 §6.2). Whether these have a [router alert](crate::ipv6::has_router_alert) is for the caller to check.
     ///
     /// # Errors
     /// When it is cut short, or the checksum is wrong.
@@ -97,6 +106,12 @@ impl<'a> Message<'a> {
                 }
                 Message::NeighborDiscovery(ndp::Message::parse(bytes)?)
             }
+            (mld::QUERY, _) => {
+                if hop_limit != mld::HOP_LIMIT || !src.is_unicast_link_local() {
+                    return Err(ParseError::BadValue(u32::from(hop_limit)));
+                }
+                Message::ListenerQuery(mld::Query::parse(bytes)?)
+            }
             (kind, code) => Message::Other { kind, code },
         })
     }
@@ -107,6 +122,9 @@ impl<'a> Message<'a> {
     pub fn len(&self) -> usize {
         match self {
             Message::NeighborDiscovery(message) => message.len(),
+            Message::ListenerQuery(query) => query.len(),
+            Message::ListenerReport(records) => mld::report_len(records),
+            Message::OldListenerReport(_) | Message::OldListenerDone(_) => mld::OLD_LEN,
             other => HEADER_LEN + other.body().len(),
         }
     }
@@ -116,14 +134,21 @@ impl<'a> Message<'a> {
     pub fn emit(&self, src: Ipv6Addr, dst: Ipv6Addr, buffer: &mut [u8]) -> usize {
         let len = self.len();
         let buffer = &mut buffer[..len];
-        if let Message::NeighborDiscovery(message) = self {
-            message.emit(buffer);
-        } else {
-            let (kind, code) = self.kind_and_code();
-            buffer[0] = kind;
-            buffer[1] = code;
-            put_u32(buffer, 4, self.rest_of_header());
-            buffer[HEADER_LEN..].copy_from_slice(self.body());
+        match *self {
+            Message::NeighborDiscovery(message) => {
+                message.emit(buffer);
+            }
+            Message::ListenerQuery(query) => query.emit(buffer),
+            Message::ListenerReport(records) => mld::emit_report(records, buffer),
+            Message::OldListenerReport(group) => mld::emit_old(mld::OLD_REPORT, group, buffer),
+            Message::OldListenerDone(group) => mld::emit_old(mld::OLD_DONE, group, buffer),
+            _ => {
+                let (kind, code) = self.kind_and_code();
+                buffer[0] = kind;
+                buffer[1] = code;
+                put_u32(buffer, 4, self.rest_of_header());
+                buffer[HEADER_LEN..].copy_from_slice(self.body());
+            }
         }
         put_u16(buffer, 2, 0);
         let checksum = checksum_sum(src, dst, buffer).finish();
@@ -139,8 +164,13 @@ impl<'a> Message<'a> {
             Message::PacketTooBig { .. } => (PACKET_TOO_BIG, 0),
             Message::TimeExceeded { code, .. } => (TIME_EXCEEDED, code),
             Message::ParameterProblem { code, .. } => (PARAMETER_PROBLEM, code),
-            Message::NeighborDiscovery(message) => (message.kind(), 0),
             Message::Other { kind, code } => (kind, code),
+            // These write all of themselves.
+            Message::NeighborDiscovery(_)
+            | Message::ListenerQuery(_)
+            | Message::ListenerReport(_)
+            | Message::OldListenerReport(_)
+            | Message::OldListenerDone(_) => (0, 0),
         }
     }
 
@@ -160,7 +190,7 @@ impl<'a> Message<'a> {
             | Message::PacketTooBig { original, .. }
             | Message::TimeExceeded { original, .. }
             | Message::ParameterProblem { original, .. } => original,
-            Message::NeighborDiscovery(_) | Message::Other { .. } => &[],
+            _ => &[],
         }
     }
 }

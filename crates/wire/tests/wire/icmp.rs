@@ -5,9 +5,9 @@ use wire::checksum::Sum;
 use wire::ethernet::MacAddr;
 use wire::icmp::ndp::{self, PrefixInformation, RouterAdvertisement};
 use wire::icmp::v4::{Echo, Unreachable};
-use wire::icmp::{Quoted, v4, v6};
+use wire::icmp::{Quoted, mld, v4, v6};
 use wire::packet::{IpFields, MAX_TCP_HEADERS_LEN, emit_tcp_headers};
-use wire::{ParseError, ethernet, ipv4};
+use wire::{ParseError, ethernet, ipv4, ipv6};
 
 use crate::samples;
 
@@ -169,6 +169,132 @@ fn broken_neighbour_discovery_is_refused() {
     );
     assert!(ndp::Message::parse(&bytes[..23]).is_err());
     assert!(ndp::Message::parse(&[]).is_err());
+}
+
+/// RFC 3810 §5.1, RFC 2710 §3; and of its longest delay, §5.1.3.
+#[test]
+fn listener_queries_of_both_versions_are_understood() {
+    for is_old in [false, true] {
+        let query = mld::Query {
+            group: ipv6::solicited_node(SRC),
+            max_response: 10_000,
+            is_old,
+        };
+        let mut bytes = [0xee; 40];
+        let len = v6::Message::ListenerQuery(query).emit(SRC, DST, &mut bytes);
+        assert_eq!(len, if is_old { 24 } else { 28 });
+        let parse = |src, hop_limit, len| v6::Message::parse(src, DST, hop_limit, &bytes[..len]);
+        assert_eq!(
+            parse(SRC, 1, len),
+            Ok(v6::Message::ListenerQuery(query)),
+            "{is_old}"
+        );
+        assert_eq!(parse(SRC, 2, len), Err(ParseError::BadValue(2)));
+    }
+    let with_code = |code: u16, len: usize| {
+        let mut bytes = vec![0; len];
+        bytes[0] = 130;
+        bytes[4..6].copy_from_slice(&code.to_be_bytes());
+        let ends = (SRC.into(), DST.into());
+        let pseudo = Sum::of_pseudo_header(ends.0, ends.1, ipv4::protocol::ICMPV6, len as u32);
+        let checksum = (pseudo + Sum::of(&bytes)).finish();
+        bytes[2..4].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    };
+    for (code, max_response) in [
+        (0x7fff, 0x7fff),
+        (0x8000, 0x8000),
+        (0xabcd, 0x1bcd << 5),
+        (0xffff, 0x7f_fc00),
+    ] {
+        let query = mld::Query {
+            group: Ipv6Addr::UNSPECIFIED,
+            max_response,
+            is_old: false,
+        };
+        let bytes = with_code(code, 28);
+        let parsed = v6::Message::parse(SRC, DST, 1, &bytes);
+        assert_eq!(parsed, Ok(v6::Message::ListenerQuery(query)));
+    }
+    let of_neither = with_code(0, 26);
+    let parsed = v6::Message::parse(SRC, DST, 1, &of_neither);
+    assert_eq!(
+        parsed,
+        Err(ParseError::Truncated {
+            needed: 28,
+            have: 26
+        })
+    );
+}
+
+/// RFC 3810 §5.2.
+#[test]
+fn listener_reports_name_the_groups() {
+    let group = ipv6::solicited_node(SRC);
+    let kinds = [mld::RecordKind::Joins, mld::RecordKind::Leaves];
+    let records = kinds.map(|kind| mld::Record { kind, group });
+    let mut bytes = [0xee; 100];
+    let len = v6::Message::ListenerReport(&records).emit(SRC, DST, &mut bytes);
+    assert_eq!(len, 8 + 2 * 20);
+    assert_eq!((bytes[0], bytes[1]), (143, 0));
+    assert_eq!(bytes[4..8], [0, 0, 0, 2]);
+    for (record, kind) in bytes[8..48].chunks(20).zip([4, 3]) {
+        assert_eq!(record[..4], [kind, 0, 0, 0]);
+        assert_eq!(record[4..], group.octets());
+    }
+    let parsed = v6::Message::parse(SRC, DST, 1, &bytes[..len]);
+    assert_eq!(parsed, Ok(v6::Message::Other { kind: 143, code: 0 }));
+    for (message, kind) in [
+        (v6::Message::OldListenerReport(group), 131),
+        (v6::Message::OldListenerDone(group), 132),
+    ] {
+        let len = message.emit(SRC, DST, &mut bytes);
+        assert_eq!((len, bytes[0]), (24, kind));
+        assert_eq!(bytes[4..8], [0; 4]);
+        assert_eq!(bytes[8..24], group.octets());
+    }
+}
+
+#[test]
+fn a_router_alert_is_found_among_other_options() {
+    let header = |options: &[u8]| {
+        let ip = ipv6::Header {
+            src: SRC,
+            dst: DST,
+            next_header: ipv6::HOP_BY_HOP,
+            hop_limit: 1,
+            traffic_class: 0,
+            flow_label: 0,
+            payload_len: options.len() as u16,
+        };
+        let mut packet = vec![0; ipv6::HEADER_LEN];
+        ip.emit(&mut packet);
+        packet.extend(options);
+        packet
+    };
+    let mut alert = [0; ipv6::ROUTER_ALERT_LEN];
+    ipv6::emit_router_alert(ipv4::protocol::ICMPV6, &mut alert);
+    assert_eq!(alert, [58, 0, 5, 2, 0, 0, 1, 0]);
+    let cases: [(&[u8], bool); 11] = [
+        (&alert, true),
+        (&[58, 0, 1, 0, 5, 2, 0, 0], true),
+        (&[58, 0, 0, 0, 5, 2, 0, 0], true),
+        (&[58, 1, 0x1e, 3, 1, 2, 3, 0, 0, 5, 2, 0, 0, 1, 1, 0], true),
+        (&[58, 0, 5, 2, 0, 1, 1, 0], false),
+        (&[58, 0, 1, 4, 5, 2, 0, 0], false),
+        (&[58, 0, 0, 0, 0, 0, 5, 2], false),
+        (&[58, 0, 1, 9, 0, 0, 0, 0], false),
+        (&[58, 1, 5, 2, 0, 0, 1, 0], false),
+        (&alert[..7], false),
+        (&[], false),
+    ];
+    for (options, has) in cases {
+        assert_eq!(ipv6::has_router_alert(&header(options)), has, "{options:?}");
+    }
+    let mut other = header(&alert);
+    other[6] = ipv4::protocol::ICMPV6;
+    assert!(!ipv6::has_router_alert(&other));
+    assert!(!ipv6::has_router_alert(&[]));
 }
 
 #[test]
