@@ -59,7 +59,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Gone`], with `EPROTO` if something else answers there; [`ClientError::Untrusted`].
     pub fn connect(path: &Path, timeout: Duration) -> Result<Client, ClientError> {
-        let socket = open(path, timeout).map_err(ClientError::Gone)?;
+        let socket = dial(path, timeout).map_err(ClientError::Gone)?;
         Client::greet(socket)
     }
 
@@ -68,7 +68,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Gone`] if no process does, or none answers within `timeout`; [`ClientError::Untrusted`].
     pub fn check(path: &Path, timeout: Duration) -> Result<(), ClientError> {
-        let socket = open(path, timeout).map_err(ClientError::Gone)?;
+        let socket = dial(path, timeout).map_err(ClientError::Gone)?;
         Ok(peer::check(&socket)?)
     }
 
@@ -216,8 +216,12 @@ impl Client {
     }
 }
 
-/// A socket that is connected to `path`, and waits for no longer than `timeout`, for a place in the listener's queue either.
-fn open(path: &Path, timeout: Duration) -> Result<OwnedFd, Errno> {
+/// A socket that is connected to `path`. No call on it waits longer than `timeout`, nor does this one for a place in the listener's queue, which a
+/// process that is stopped does not empty.
+///
+/// # Errors
+/// What the system gives; `EAGAIN` when there was no place in time.
+pub fn dial(path: &Path, timeout: Duration) -> Result<OwnedFd, Errno> {
     let socket = socket_with(
         AddressFamily::UNIX,
         SocketType::STREAM,

@@ -48,7 +48,7 @@ mod slab;
 mod tests;
 
 pub use admission::{Admitted, Shown};
-pub use client::{Client, ClientError, SharedSlab};
+pub use client::{Client, ClientError, SharedSlab, dial};
 pub use facts::{Examine, SocketFacts};
 pub use l5p::tls::{CryptoInfo, Direction};
 pub use mapping::{Closer, FileIdentity};

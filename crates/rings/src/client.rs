@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use attachment::dial;
 use attachment::peer::{self, Untrusted};
 use nic::Features;
 use nic::ring::{FunctionConfig, HostFunction, Regions, Sharing};
 use rustix::io::{Errno, write};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
-};
+use rustix::net::{RecvFlags, recv};
 
 use crate::memory;
 use crate::message::{Answer, Identity, Refusal, Request};
@@ -207,18 +205,8 @@ impl Client {
 
     /// A socket that is connected to a NIC of root's or of this user's. No call on it waits longer than [`PATIENCE`].
     fn dial(&self) -> Result<OwnedFd, ConnectError> {
-        let dialled = || {
-            let flags = SocketFlags::CLOEXEC;
-            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            // For a place in the listener's queue too.
-            for which in [Timeout::Recv, Timeout::Send] {
-                set_socket_timeout(&socket, which, Some(PATIENCE))?;
-            }
-            connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
-            Ok(socket)
-        };
         let path = self.path.clone();
-        let socket = dialled().map_err(|error| match error {
+        let socket = dial(&self.path, PATIENCE).map_err(|error| match error {
             Errno::NOENT | Errno::NOTDIR => ConnectError::NoSocket(path),
             Errno::CONNREFUSED => ConnectError::NobodyListens(path),
             Errno::ACCESS | Errno::PERM => ConnectError::NotAllowed(path),

@@ -5,8 +5,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::net::listen;
 
 use crate::listening::{Listening, Unusable};
+use crate::{Errno, dial};
 
 /// A directory of the test's own.
 struct Directory(PathBuf);
@@ -130,4 +134,16 @@ fn a_mode_is_set_of_the_socket_and_of_nothing_in_its_place() {
         fs::metadata(&other).unwrap().permissions().mode() & 0o777,
         0o600
     );
+}
+
+#[test]
+fn nobody_waits_longer_than_it_likes_for_a_place_in_a_queue_that_is_full() {
+    let directory = Directory::new("full");
+    let path = directory.0.join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    listen(&listener, 0).unwrap();
+    let _first = dial(&path, Duration::from_secs(10)).unwrap();
+    let (begun, patience) = (Instant::now(), Duration::from_millis(100));
+    assert_eq!(dial(&path, patience).unwrap_err(), Errno::AGAIN);
+    assert!(begun.elapsed() >= patience);
 }

@@ -6,11 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use attachment::peer;
+use attachment::{dial, peer};
 use rustix::process::Pid;
 
 use super::protocol::{Answer, Request};
 use crate::waiting;
+
+/// How long a service may take: to take the connection, and for each answer. One that is stopped does neither.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks the server at `path`.
 ///
@@ -19,8 +22,8 @@ use crate::waiting;
 pub fn ask(path: &Path, request: Request) -> Result<Answer> {
     let connected = waiting::until_served(
         path,
-        || UnixStream::connect(path),
-        |error| {
+        || connect(path),
+        |error: &std::io::Error| {
             matches!(
                 error.kind(),
                 ErrorKind::NotFound | ErrorKind::ConnectionRefused
@@ -28,12 +31,16 @@ pub fn ask(path: &Path, request: Request) -> Result<Answer> {
         },
     );
     match connected {
-        Ok(stream) => Client::new(stream, path)?.ask(&request),
+        Ok(stream) => Client::new(stream, path).ask(&request),
         Err(error) => match error.downcast_ref::<std::io::Error>() {
             Some(error) => bail!("{}", explain(path, error.kind(), error)),
             None => Err(error),
         },
     }
+}
+
+fn connect(path: &Path) -> std::io::Result<UnixStream> {
+    Ok(dial(path, PATIENCE)?.into())
 }
 
 /// A connection to a server's control socket.
@@ -47,20 +54,17 @@ impl<'a> Client<'a> {
     /// Connects to the server at `path`, without waiting for one that is starting.
     ///
     /// # Errors
-    /// None listens there; the message says what to do.
+    /// None listens there, or takes the connection in 5 s; the message says what to do.
     pub fn connect(path: &'a Path) -> Result<Client<'a>> {
-        match UnixStream::connect(path) {
-            Ok(stream) => Client::new(stream, path),
+        match connect(path) {
+            Ok(stream) => Ok(Client::new(stream, path)),
             Err(error) => bail!("{}", explain(path, error.kind(), &error)),
         }
     }
 
-    fn new(stream: UnixStream, path: &'a Path) -> Result<Client<'a>> {
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        Ok(Client {
-            path,
-            stream: BufReader::new(stream),
-        })
+    fn new(stream: UnixStream, path: &'a Path) -> Client<'a> {
+        let stream = BufReader::new(stream);
+        Client { path, stream }
     }
 
     /// The process that listens there.
@@ -91,9 +95,9 @@ impl<'a> Client<'a> {
         let path = self.path.display();
         let mut line = serde_json::to_string(request)?;
         line.push('\n');
-        self.stream.get_mut().write_all(line.as_bytes())?;
         let mut reply = String::new();
-        let read = self.stream.read_line(&mut reply);
+        let sent = self.stream.get_mut().write_all(line.as_bytes());
+        let read = sent.and_then(|()| self.stream.read_line(&mut reply));
         read.with_context(|| format!("{path} does not answer"))?;
         match serde_json::from_str(&reply) {
             Ok(answer) => Ok(answer),
@@ -119,6 +123,9 @@ pub(super) fn explain(path: &Path, kind: ErrorKind, error: &std::io::Error) -> S
         ErrorKind::PermissionDenied => {
             format!("no permission for {path}; run as the user who started the NIC or server")
         }
+        ErrorKind::WouldBlock => format!(
+            "{path} does not answer: its service takes no connections; is it stopped (`fg`, or SIGCONT)?"
+        ),
         _ => format!("no connection to {path}: {error}"),
     }
 }

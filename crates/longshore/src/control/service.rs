@@ -1,6 +1,8 @@
 //! Services that a command asks, each by its control socket.
 
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::thread::{self, Builder};
 
 use anyhow::{Result, ensure};
 
@@ -39,6 +41,24 @@ impl Service {
             true => Err("give NAME=SOCKET, or the path of a control socket".to_owned()),
             false => Ok(service),
         }
+    }
+
+    /// What `ask` gives for each, in their order. All are asked at a time: one that does not answer keeps no other waiting.
+    pub fn each<T: Send>(services: &[Service], ask: impl Fn(&Service) -> T + Sync) -> Vec<T> {
+        let ask = &ask;
+        thread::scope(|scope| {
+            let asked = services.iter().map(|service| {
+                let thread = Builder::new().spawn_scoped(scope, move || ask(service));
+                // Without a thread it is asked here, after the others.
+                (service, thread.ok())
+            });
+            let asked: Vec<_> = asked.collect();
+            let answers = asked.into_iter().map(|(service, thread)| match thread {
+                Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                None => ask(service),
+            });
+            answers.collect()
+        })
     }
 
     /// Checks that no two have one name.

@@ -175,3 +175,49 @@ fn strangers_may_ask_to_be_attached_and_nothing_else() {
     assert_eq!(stranger.next_request(), None);
     assert!(stranger.take(&[b' '; 5000]).is_err());
 }
+
+/// One has room in its queue, the other one has not.
+#[test]
+fn services_that_are_stopped_keep_no_other_waiting_and_are_named() {
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    let names = ["full", "silent", "served"];
+    let services = names.map(|name| Service::of(path(name)));
+    let [full, silent, served] = &services;
+    let listeners = [full, silent].map(|it| UnixListener::bind(&it.socket).unwrap());
+    rustix::net::listen(&listeners[0], 0).unwrap();
+    let _first = UnixStream::connect(&full.socket).unwrap();
+    let mut server = Server::bind(&served.socket).unwrap();
+    let (begun, over) = (Instant::now(), AtomicBool::new(false));
+    let answers = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                server.poll(|_| Answer::Stat(groups()));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let answers = Service::each(&services, |service| {
+            Client::connect(&service.socket)?.ask(&Request::Stat)
+        });
+        over.store(true, Ordering::Relaxed);
+        answers
+    });
+    // Each has 5 s.
+    assert!(begun.elapsed() < Duration::from_secs(8));
+    for (service, answer) in services.iter().zip(answers) {
+        let socket = service.socket.display();
+        match answer {
+            Ok(answer) => assert_eq!((service, answer), (served, Answer::Stat(groups()))),
+            Err(error) => assert!(
+                error
+                    .to_string()
+                    .starts_with(&format!("{socket} does not answer"))
+            ),
+        }
+        if service != served {
+            std::fs::remove_file(&service.socket).unwrap();
+        }
+    }
+}

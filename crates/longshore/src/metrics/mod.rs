@@ -87,10 +87,7 @@ pub fn run(options: &Options) -> Result<()> {
     readiness.tell()?;
 
     let services: Arc<[Service]> = options.services.clone().into();
-    let server = http::Server::new(move || {
-        let scrapes: Vec<Scrape> = services.iter().map(scrape).collect();
-        exposition(&scrapes)
-    });
+    let server = http::Server::new(move || exposition(&Service::each(&services, scrape)));
     while !signals.received() {
         let mut fds = [signals.as_fd(), listener.as_fd()]
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));

@@ -1,6 +1,5 @@
 //! The successor's side.
 
-use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -8,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use attachment::peer;
+use attachment::{dial, peer};
 use handshake::TicketKey;
 use port::{Foreign, Passing, Ports, Share};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use rustix::process::{Pid, geteuid};
 use wire::FlowKey;
@@ -50,12 +50,10 @@ impl Taking {
         account: Option<u32>,
     ) -> Result<Option<(Taking, UnixListener)>> {
         let at = control.display();
-        let stream = match UnixStream::connect(control) {
-            Ok(stream) => stream,
-            Err(error) => match error.kind() {
-                ErrorKind::NotFound | ErrorKind::ConnectionRefused => return Ok(None),
-                _ => bail!("can't take over from the process at {at}: {error}"),
-            },
+        let stream = match dial(control, PATIENCE) {
+            Ok(stream) => UnixStream::from(stream),
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+            Err(error) => bail!("can't take over from the process at {at}: {error}"),
         };
         let uid = peer::uid(&stream)?;
         ensure!(

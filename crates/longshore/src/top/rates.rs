@@ -80,7 +80,7 @@ impl Rates {
         let glossary = Glossary::new();
         let services = now.services.iter().map(|reading| {
             let earlier = before.services.iter().find(|it| it.name == reading.name);
-            // Each has its own time: one that does not answer holds the others up.
+            // Each is asked by a thread of its own, at its own time.
             let passed = earlier.map_or(Duration::ZERO, |it| reading.at - it.at);
             let seconds = passed.as_secs_f64().max(1e-3);
             let earlier = earlier.and_then(|it| it.state.as_ref().ok());

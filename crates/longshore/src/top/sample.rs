@@ -42,16 +42,13 @@ pub struct State {
 }
 
 impl Sample {
-    /// Asks all of them, one after the other.
+    /// Asks all of them at a time.
     pub fn take(services: &[Service]) -> Sample {
-        let services = services
-            .iter()
-            .map(|service| Reading {
-                name: service.name.clone(),
-                at: Instant::now(),
-                state: State::ask(service).map_err(|error| format!("{error:#}")),
-            })
-            .collect();
+        let services = Service::each(services, |service| Reading {
+            name: service.name.clone(),
+            at: Instant::now(),
+            state: State::ask(service).map_err(|error| format!("{error:#}")),
+        });
         Sample { services }
     }
 }

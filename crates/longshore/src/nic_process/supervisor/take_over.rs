@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use attachment::listening::{Listening, Unusable};
-use attachment::{passing, peer};
+use attachment::{dial, passing, peer};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -162,7 +162,7 @@ impl Successor {
             }
             ensure!(now < until, "the new NIC did not serve within {PATIENCE:?}");
             let is_told = until_readable([signals], 1, now, Some(now));
-            ensure!(!is_told, "this one is to end");
+            ensure!(!is_told, "this NIC got a signal to end");
         }
     }
 
@@ -198,19 +198,17 @@ pub enum Said {
     Gone,
 }
 
-/// Whether a supervisor has this directory, and would let another one take over.
+/// Whether a supervisor has this directory, and would let another one take over. One that is stopped runs.
 pub fn is_running(directory: &Path) -> bool {
-    matches!(connect(directory), Ok(Some(_)))
+    matches!(connect(directory), Ok(Some(_)) | Err(Errno::AGAIN))
 }
 
-/// Connects to the supervisor that runs, if one does.
-fn connect(directory: &Path) -> io::Result<Option<UnixStream>> {
-    match UnixStream::connect(path(directory)) {
-        Ok(stream) => Ok(Some(stream)),
-        Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
-            _ => Err(error),
-        },
+/// Connects to the supervisor that runs, if one does. Its calls wait no longer than [`PATIENCE`].
+fn connect(directory: &Path) -> Result<Option<UnixStream>, Errno> {
+    match dial(&path(directory), PATIENCE) {
+        Ok(stream) => Ok(Some(stream.into())),
+        Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -237,7 +235,6 @@ pub fn take_over(directory: &Path) -> Result<Option<Left>> {
             return Ok(None);
         };
         peer::check(&stream).with_context(unreachable)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(asked)?;
         let (mut byte, mut came) = ([0], Vec::new());
         let received = receive(&stream, &mut byte, &mut came);
