@@ -216,6 +216,11 @@ impl Tenant {
         }
     }
 
+    /// Whose connection it is.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
     fn slot(&self, id: SlotId) -> Result<SlotRef, Refusal> {
         let slab = self.slabs.get(usize::from(id.slab));
         let slot = slab.and_then(|slab| SlotRef::new(slab, id.index, id.generation));

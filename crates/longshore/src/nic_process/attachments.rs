@@ -12,7 +12,7 @@ use l5p::crypto::wipe;
 use rustix::net::{RecvFlags, SendFlags};
 use wire::SeqNum;
 
-use super::channel::{self, Header, Kind, MOST_BYTES, Message};
+use super::channel::{self, ConnectionId, Header, Kind, MOST_BYTES, Message};
 use super::hosts::Host;
 
 /// Messages that are done before frames are moved again.
@@ -33,8 +33,8 @@ pub enum Question<'a> {
 pub struct Attachments {
     registry: Registry,
     channel: Option<OwnedFd>,
-    /// By the numbers of their connections.
-    tenants: HashMap<u32, Tenant>,
+    /// By their connections.
+    tenants: HashMap<ConnectionId, Tenant>,
     buffer: Box<[u8]>,
 }
 
@@ -51,7 +51,7 @@ impl Default for Attachments {
 }
 
 impl Attachments {
-    /// Starts the thread that unmaps and closes what libraries have shared.
+    /// Starts the threads that unmap and close what libraries have shared.
     ///
     /// # Errors
     /// When there can be none.
@@ -134,7 +134,9 @@ impl Attachments {
                 &tell(&Question::Fault(message.payload), hosts),
             ),
             Kind::Closed => {
-                tenants.remove(&header.connection);
+                if let Some(tenant) = tenants.remove(&header.connection) {
+                    check_owner(&tenant, header)?;
+                }
                 Ok(())
             }
             Kind::Request => {
@@ -143,11 +145,23 @@ impl Attachments {
                 }
                 let tenant = tenants.entry(header.connection);
                 let tenant = tenant.or_insert_with(|| Tenant::new(header.uid));
+                check_owner(tenant, header)?;
                 let answer = answer(registry, tenant, message, now, hosts)?;
                 reply(Kind::Answer, &answer.to_bytes())
             }
             Kind::Counters | Kind::Answer | Kind::Failed => Err(Errno::BADMSG),
         }
+    }
+}
+
+/// That a message is of the user who opened its connection.
+///
+/// # Errors
+/// `EBADMSG` if it is another one's: a control process that confuses connections is let go of, before one user has what another one has attached.
+fn check_owner(tenant: &Tenant, header: Header) -> Result<(), Errno> {
+    match tenant.uid() == header.uid {
+        true => Ok(()),
+        false => Err(Errno::BADMSG),
     }
 }
 
@@ -196,3 +210,6 @@ fn facts(order: &SlotRequest) -> Option<&SocketFacts> {
         SlotRequest::Release { .. } | SlotRequest::Settle { .. } => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use attachment::passing;
 use l5p::crypto::wipe;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use zerocopy::byteorder::little_endian::U32;
+use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of the longest message.
@@ -54,11 +54,15 @@ impl Kind {
     ];
 }
 
+/// Number of a connection at the control socket. A control process gives none twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId(pub u64);
+
 /// Whose a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Number of the connection at the control socket.
-    pub connection: u32,
+    /// The connection at the control socket.
+    pub connection: ConnectionId,
     /// The user at its other end.
     pub uid: u32,
     /// What the message is.
@@ -68,7 +72,7 @@ pub struct Header {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct HeaderBytes {
-    connection: U32,
+    connection: U64,
     uid: U32,
     kind: U32,
 }
@@ -91,7 +95,7 @@ pub fn send(
         return Err(Errno::MSGSIZE);
     }
     let head = HeaderBytes {
-        connection: header.connection.into(),
+        connection: header.connection.0.into(),
         uid: header.uid.into(),
         kind: (header.kind as u32).into(),
     };
@@ -135,7 +139,7 @@ pub fn receive<'a>(
     let kind = Kind::ALL.get(head.kind.get() as usize).copied();
     Ok(Message {
         header: Header {
-            connection: head.connection.get(),
+            connection: ConnectionId(head.connection.get()),
             uid: head.uid.get(),
             kind: kind.ok_or(Errno::BADMSG)?,
         },

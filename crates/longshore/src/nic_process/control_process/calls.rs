@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags};
 
-use super::super::channel::{self, Header, Kind, MOST_BYTES};
+use super::super::channel::{self, ConnectionId, Header, Kind, MOST_BYTES};
 use super::pace::Pace;
 
 /// How long the worker may take to read a question, and to answer it.
@@ -28,15 +28,15 @@ pub struct NoAnswer;
 #[derive(Debug)]
 pub struct Calls {
     channel: OwnedFd,
-    waiting: Mutex<HashMap<u32, SyncSender<Vec<u8>>>>,
-    next: AtomicU32,
+    waiting: Mutex<HashMap<ConnectionId, SyncSender<Vec<u8>>>>,
+    next: AtomicU64,
 }
 
 /// One connection's calls.
 #[derive(Debug)]
 pub struct Caller {
     calls: Arc<Calls>,
-    connection: u32,
+    connection: ConnectionId,
     uid: u32,
     pace: Pace,
     answers: Receiver<Vec<u8>>,
@@ -52,14 +52,14 @@ impl Calls {
         Ok(Calls {
             channel,
             waiting: Mutex::default(),
-            next: AtomicU32::new(0),
+            next: AtomicU64::new(0),
         })
     }
 
     /// For a connection of this user's.
     pub fn caller(self: &Arc<Calls>, uid: u32, pace: Pace) -> Caller {
         let (sender, answers) = sync_channel(1);
-        let connection = self.next.fetch_add(1, Ordering::Relaxed);
+        let connection = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
         self.lock().insert(connection, sender);
         Caller {
             calls: Arc::clone(self),
@@ -87,7 +87,7 @@ impl Calls {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, SyncSender<Vec<u8>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ConnectionId, SyncSender<Vec<u8>>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
