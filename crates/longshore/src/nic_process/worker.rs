@@ -68,7 +68,8 @@ struct Worker {
     hosts: Vec<Host>,
     rings: RingsHosts,
     wire: Box<dyn Port + Send>,
-    link: Uplink,
+    /// To the supervisor. Its end stays readable, so it is closed then.
+    link: Option<Uplink>,
     attachments: Attachments,
     /// No control process has come yet: this NIC has no keys, and the next supervisor waits for its end.
     is_new: bool,
@@ -98,7 +99,7 @@ impl Worker {
             rings,
             nic,
             wire,
-            link,
+            link: Some(link),
             attachments: Attachments::default(),
             is_new: true,
             ending: None,
@@ -121,7 +122,7 @@ impl Worker {
 
     /// Moves frames until it is told to end.
     fn work(&mut self, signals: &Signals, options: &Options) -> Result<()> {
-        self.link.tell_serves();
+        self.link.iter().for_each(Uplink::tell_serves);
         let mut looked = Instant::now();
         loop {
             let now = Instant::now();
@@ -152,24 +153,33 @@ impl Worker {
 
     /// What becomes readable when somebody asks for something.
     fn asked<'a>(&'a self, signals: BorrowedFd<'a>) -> impl Iterator<Item = BorrowedFd<'a>> {
-        // The end of a supervisor that has gone stays readable.
-        let link = self.ending.is_none().then(|| self.link.as_fd());
+        let link = self.link.as_ref().map(AsFd::as_fd);
         let asked = self.attachments.fd().into_iter().chain(link);
         asked.chain(self.rings.fds()).chain([signals])
     }
 
-    /// What the supervisor says. Without one this process would not be started again: it ends in good order.
+    /// What the supervisor says: while this one ends, too, for what the control process and the gates are needed for then, others do when they die.
+    /// Without a supervisor this process would not be started again: it ends in good order.
     fn hear(&mut self, now: Instant, patience: Duration) {
-        match self.link.hear() {
+        let Some(link) = &self.link else {
+            return;
+        };
+        match link.hear() {
             Heard::Channel(channel) => {
                 self.is_new = false;
                 self.attachments.connect(channel);
             }
             Heard::Gate(channels) => self.rings.connect(channels, false),
             Heard::Guests(channels) => self.rings.connect(channels, true),
-            Heard::End if self.is_new => self.begin_to_end(now, Duration::ZERO),
-            Heard::End if self.ending.is_none() => self.begin_to_end(now, patience),
-            Heard::End | Heard::Serves | Heard::Nothing => {}
+            Heard::End => {
+                self.link = None;
+                if self.is_new {
+                    self.begin_to_end(now, Duration::ZERO);
+                } else if self.ending.is_none() {
+                    self.begin_to_end(now, patience);
+                }
+            }
+            Heard::Serves | Heard::Nothing => {}
         }
     }
 
@@ -313,3 +323,6 @@ fn deliver(now: Instant, nic: &mut Nic, hosts: &mut [Host], meter: &mut Meter) -
     }
     Ok(frames)
 }
+
+#[cfg(test)]
+mod tests;

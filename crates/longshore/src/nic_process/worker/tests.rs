@@ -1,0 +1,73 @@
+use port::memory::{LinkConfig, link as wire};
+use rustix::net::{RecvFlags, SendFlags};
+
+use super::super::channel::{self, ConnectionId, Header, Kind, MOST_BYTES};
+use super::super::link::{link, pair};
+use super::*;
+
+fn worker(link: Uplink) -> Worker {
+    Worker {
+        nic: Nic::new(NicConfig::new(secret().unwrap())),
+        hosts: Vec::new(),
+        rings: RingsHosts::open(std::iter::empty()).unwrap(),
+        wire: Box::new(wire(LinkConfig::for_mtu(1500)).0),
+        link: Some(link),
+        attachments: Attachments::default(),
+        is_new: true,
+        ending: None,
+        meter: Meter::start(),
+    }
+}
+
+/// Whether anything is asked of it.
+fn is_asked(worker: &Worker, quiet: BorrowedFd<'_>) -> bool {
+    let now = Instant::now();
+    until_readable(worker.asked(quiet), usize::MAX, now, Some(now))
+}
+
+/// The first one dies while connections come to rest.
+#[test]
+fn a_worker_that_ends_answers_the_next_control_process() {
+    let (supervisor, uplink) = link().unwrap();
+    let (quiet, _silent) = pair().unwrap();
+    let (now, patience) = (Instant::now(), Duration::from_secs(10));
+    let mut worker = worker(uplink);
+    worker.begin_to_end(now, patience);
+    for _ in 0..2 {
+        let (control, workers) = pair().unwrap();
+        supervisor.give_channel(workers.as_fd()).unwrap();
+        drop(workers);
+        assert!(is_asked(&worker, quiet.as_fd()));
+        worker.hear(now, patience);
+        let question = Header {
+            connection: ConnectionId(1),
+            uid: 0,
+            kind: Kind::Stat,
+        };
+        channel::send(control.as_fd(), question, &[], None, SendFlags::empty()).unwrap();
+        assert!(is_asked(&worker, quiet.as_fd()));
+        worker.answer(now, false);
+        let mut buffer = vec![0; MOST_BYTES];
+        let flags = RecvFlags::DONTWAIT;
+        let answer = channel::receive(control.as_fd(), &mut buffer, flags).unwrap();
+        assert_eq!(answer.header.kind, Kind::Counters);
+        drop(control);
+        worker.answer(now, false);
+        assert!(!is_asked(&worker, quiet.as_fd()));
+    }
+    assert!(!worker.has_ended(now));
+}
+
+#[test]
+fn the_end_of_a_supervisor_is_heard_once() {
+    let (supervisor, uplink) = link().unwrap();
+    let (quiet, _silent) = pair().unwrap();
+    let (now, patience) = (Instant::now(), Duration::from_secs(10));
+    let mut worker = worker(uplink);
+    worker.is_new = false;
+    drop(supervisor);
+    assert!(is_asked(&worker, quiet.as_fd()));
+    worker.hear(now, patience);
+    assert!(worker.ending.is_some() && !worker.has_ended(now));
+    assert!(!is_asked(&worker, quiet.as_fd()), "it would never sleep");
+}
