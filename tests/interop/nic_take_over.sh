@@ -203,6 +203,19 @@ stop "$nginx"
 records=$(sed -n 's/.* \([0-9,]*\) records by the NIC.*/\1/p' "$scratch/nginx.log" | tail -n 1 | tr -d ,)
 if [[ ${records:-0} -gt 100 ]]; then ok "nginx had the NIC make $records records"; else not_ok 'nginx had the NIC make its records' "$(last_words nginx.log)"; fi
 
+# ---- told to end while a next one, with an interface more, is about to take over ----------------------------------
+is_there() { ip link show "$1" >/dev/null 2>&1; }
+start_next --host "tap:${tap}x"
+soon next_has_worker
+kill -STOP "$next"
+eventually is_there "${tap}x"
+kill -TERM "$nic"
+if eventually has_ended "$nic" && eventually has_ended "$next" && ! is_there "$tap" && ! is_there "${tap}x"; then
+    ok 'a NIC that is told to end during a take-over leaves no interface'
+else
+    not_ok 'a NIC that is told to end during a take-over leaves no interface' "$(last_words nic.log) $(ip -brief link | tr '\n' ' ')"
+fi
+
 # ---- the service manager hears the process that it knows (NotifyAccess=exec) --------------------------------------
 cat >"$scratch/manager.py" <<'PYTHON'
 # Takes what the main process says, which may name the next one. Prints it, and what it refuses.

@@ -19,6 +19,8 @@ use directory::Directory;
 
 /// How often it is tried to get the lock.
 const TRY: Duration = Duration::from_millis(20);
+/// How the names of files begin that say which interfaces we have made.
+const MARKER: &str = "made-";
 
 /// A directory that one worker at a time has.
 #[derive(Debug)]
@@ -131,6 +133,18 @@ impl State {
         found.is_ok_and(|found| found.is_some())
     }
 
+    /// The interfaces that we have made, in this process or in one before it.
+    pub fn made(&self) -> Vec<String> {
+        let mut files = self.directory.names().unwrap_or_else(|error| {
+            tracing::warn!("can't list {}: {error}", self.directory.path().display());
+            Vec::new()
+        });
+        files.sort();
+        let names = files.iter().filter_map(|file| file.strip_prefix(MARKER));
+        let made = names.filter(|name| self.has_made(name));
+        made.map(str::to_owned).collect()
+    }
+
     /// Forgets an interface that is not there any more.
     pub fn forget(&self, interface: &str) {
         self.directory.remove(&marker(interface));
@@ -168,7 +182,7 @@ impl State {
 }
 
 fn marker(interface: &str) -> String {
-    format!("made-{interface}")
+    format!("{MARKER}{interface}")
 }
 
 fn address_file(interface: &str) -> String {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 /// Descriptors of directories: nothing is opened by way of a symbolic link.
@@ -82,6 +82,20 @@ impl Directory {
     /// As for [`create`](Self::create).
     pub fn find(&self, name: &str) -> Result<Option<File>> {
         self.file(name, OFlags::empty())
+    }
+
+    /// The names of what is in it, as far as they are text.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn names(&self) -> Result<Vec<String>, Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in Dir::new(opened)? {
+            names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
+        }
+        Ok(names)
     }
 
     /// Takes a file away, if it is there.

@@ -63,6 +63,9 @@ fn a_state_directory_has_one_owner_and_remembers_what_was_made() {
     let state = open(&directory).unwrap();
     assert!(state.has_made("ls0"));
     assert!(!state.has_made("ls1"));
+    state.note_made("ls1").unwrap();
+    assert_eq!(state.made(), ["ls0", "ls1"]);
+    state.forget("ls1");
     state.forget("ls0");
     assert!(!state.has_made("ls0"));
     assert_eq!(state.address("ls0"), None);

@@ -11,21 +11,25 @@ use super::super::state::State;
 use super::tell;
 
 /// Removes the interfaces that the NIC has made, in this run or in one before it, unless connections go through them: those may go on when
-/// the NIC is started again.
-pub fn remove_unused(options: &Options, state: &State) {
-    let wire = match &options.wire {
-        WireOption::Tap(name) => Some(name),
-        _ => None,
-    };
-    let names = options.taps().map(|option| &option.tap).chain(wire);
-    for name in names.filter(|name| state.has_made(name)) {
-        match index(name).and_then(linux::connections_through) {
-            Err(Errno::NODEV) => state.forget(name),
-            Ok(0) => remove(name, state),
-            Ok(1) => stays(name, "a connection"),
-            Ok(count) => stays(name, &format!("{count} connections")),
-            Err(error) => stays(name, &format!("connections, perhaps ({error})")),
+/// the NIC is started again. Among them are those of a NIC with other hosts, which did not take over.
+pub fn remove_unused(state: &State) {
+    for name in state.made() {
+        match index(&name).and_then(linux::connections_through) {
+            Err(Errno::NODEV) => state.forget(&name),
+            Ok(0) => remove(&name, state),
+            Ok(1) => stays(&name, "a connection"),
+            Ok(count) => stays(&name, &format!("{count} connections")),
+            Err(error) => stays(&name, &format!("connections, perhaps ({error})")),
         }
+    }
+}
+
+/// Another process has the state, and perhaps the interfaces.
+pub fn tell_that_all_stay(state: &State) {
+    for name in state.made() {
+        tell(&format!(
+            "{name} stays: another process has the state directory; when that has ended, run: ip link del {name}"
+        ));
     }
 }
 

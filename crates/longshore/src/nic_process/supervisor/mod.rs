@@ -171,8 +171,11 @@ impl Supervisor<'_> {
             if let Some(successor) = self.door.as_ref().and_then(Door::successor) {
                 match self.hand_over(&successor, signals.as_fd()) {
                     Ok(()) => return Ok(End::HandedOver),
-                    // Its worker has ended, as it was told.
-                    Err(_) if self.ends.is_some() => return Ok(End::Over(0)),
+                    // Its worker has ended, as it was told, or was about to be.
+                    Err(error) if self.ends.is_some() || is_told(signals) => {
+                        tell(&format!("take-over failed: {error:#}"));
+                        return Ok(End::Over(0));
+                    }
                     Err(error) => tell(&format!("take-over failed: {error:#}; this NIC goes on")),
                 }
             }
@@ -379,11 +382,30 @@ impl Supervisor<'_> {
         for helper in helpers(&mut self.control, &mut self.gate, &mut self.guests) {
             helper.end(Instant::now());
         }
-        if matches!(self.state.is_locked(), Ok(true)) {
-            interfaces::remove_unused(self.options, &self.state);
+        match is_locked_soon(&self.state) {
+            true => interfaces::remove_unused(&self.state),
+            false => interfaces::tell_that_all_stay(&self.state),
         }
         ExitCode::from(code)
     }
+}
+
+/// Whether the state is this NIC's again: one that did not take over was killed, and its worker ends behind it.
+fn is_locked_soon(state: &State) -> bool {
+    let until = Instant::now() + GRACE;
+    while !matches!(state.is_locked(), Ok(true)) {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(TRY);
+    }
+    true
+}
+
+/// Whether a signal has come, which is left to be received.
+fn is_told(signals: &Signals) -> bool {
+    let now = Instant::now();
+    until_readable([signals.as_fd()], 1, now, Some(now))
 }
 
 /// Closes it in a thread: what others have sent, and is on its way in a socket, is closed with the socket, which may take as long as they like. The end of
