@@ -32,6 +32,7 @@ use crate::waiting;
 pub(crate) use capture::create as capture;
 pub use capture::has_failed as capture_has_failed;
 pub use interface::add as add_addresses;
+pub use memory::available as available_memory;
 pub use options::{Connections, Line, Wire};
 
 /// A stack on the wire.

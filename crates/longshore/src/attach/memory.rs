@@ -23,7 +23,7 @@ pub fn share() -> u64 {
 }
 
 /// Bytes that the machine has, or this process's control group may have.
-fn available() -> u64 {
+pub fn available() -> u64 {
     let limit = fs::read_to_string("/sys/fs/cgroup/memory.max");
     let limit = limit.ok().and_then(|text| text.trim().parse().ok());
     // SAFETY: it asks for two numbers.

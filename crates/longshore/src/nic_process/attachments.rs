@@ -14,6 +14,7 @@ use wire::SeqNum;
 
 use super::channel::{self, ConnectionId, Header, Kind, MOST_BYTES, Message};
 use super::hosts::Host;
+use crate::attach::available_memory;
 
 /// Messages that are done before frames are moved again.
 const MOST_MESSAGES: usize = 8;
@@ -38,6 +39,16 @@ pub struct Attachments {
     buffer: Box<[u8]>,
 }
 
+/// What all libraries may attach. Linux counts a page of theirs as this process's when data that the NIC receives is the first thing in it, so memory for data
+/// is half of the machine's, or of this process's control group's, at most.
+pub fn limits() -> Limits {
+    let most = Limits::default();
+    Limits {
+        memory: most.memory.min(available_memory() / 2),
+        ..most
+    }
+}
+
 impl Default for Attachments {
     /// Without a control process.
     fn default() -> Attachments {
@@ -51,13 +62,13 @@ impl Default for Attachments {
 }
 
 impl Attachments {
-    /// Starts the threads that unmap and close what libraries have shared.
+    /// Starts the threads that unmap and close what libraries have shared, of which there may be so much.
     ///
     /// # Errors
     /// When there can be none.
-    pub fn start(&mut self) -> anyhow::Result<()> {
+    pub fn start(&mut self, limits: Limits) -> anyhow::Result<()> {
         let closer = Closer::start().context("can't start a thread")?;
-        self.registry = Registry::new(Limits::default(), Some(closer));
+        self.registry = Registry::new(limits, Some(closer));
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use super::options::Options;
 use super::rings_hosts::RingsHosts;
 use super::sleep::until_readable;
 use super::state::State;
-use super::{counters, faults, inherited, supervisor, wire};
+use super::{attachments, counters, faults, inherited, supervisor, wire};
 use crate::attach::secret;
 use crate::meta::{from_port, to_port};
 use crate::sandbox::{self, Profile};
@@ -46,9 +46,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut worker = opened.inspect_err(|_| interfaces.undo())?;
     // From here on it listens to the link.
     inherited::outlive_parent()?;
+    let limits = attachments::limits();
     // As long as there is one thread.
     sandbox::enter(Profile::Worker, Some(identity))?;
-    worker.attachments.start()?;
+    worker.attachments.start(limits)?;
     worker.announce(options);
     if let Some(output) = output {
         output.redirect().context("the output of --background")?;

@@ -1,4 +1,4 @@
-use attachment::{Request, Shown, SlotId};
+use attachment::{DataMemory, Request, Shown, SlotId};
 
 use super::super::link::pair;
 use super::*;
@@ -71,4 +71,29 @@ fn a_connection_is_never_another_users() {
         );
         assert_eq!(answered(control), Err(Errno::PIPE));
     }
+}
+
+#[test]
+fn all_memory_for_data_is_half_of_the_machines_at_most() {
+    let mut registry = Registry::new(limits(), None);
+    let mut attach = |uid, bytes| {
+        let file = DataMemory::create(bytes)
+            .unwrap()
+            .as_fd()
+            .try_clone_to_owned();
+        let asked = Admitted {
+            request: Request::Memory,
+            shown: Shown::Memory(file.unwrap()),
+        };
+        let mut tenant = Tenant::new(uid);
+        let answer = registry.answer(&mut tenant, asked, |_| unreachable!("it is no order"));
+        answer.result.map(|()| tenant)
+    };
+    let a_users = limits().memory / 2;
+    assert!(a_users <= available_memory() / 4);
+    assert_eq!(
+        attach(1000, a_users + (1 << 20)).map(drop),
+        Err(Errno::NOSPC)
+    );
+    let _first = attach(1000, a_users - (1 << 20)).unwrap();
 }
