@@ -145,23 +145,11 @@ impl Client {
             Ok(socket) => socket,
         };
         clear();
-        let given = match self.agree(socket).and_then(|()| self.set_up()) {
-            Ok(given) => given,
-            Err(ConnectError::Refused(_, Refusal::Busy | Refusal::Draining)) => return Ok(false),
-            Err(ConnectError::NoAnswer(..)) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        if given != (self.config.mac, self.mtu) {
+        let came = self.resume(socket);
+        if !matches!(came, Ok(true)) {
             self.cut();
-            return Err(ConnectError::Changed(self.path.clone()));
         }
-        for (id, region) in self.regions.all() {
-            // What it can't have it refuses again when it is named.
-            if let Err(why) = self.line.register(id, &region) {
-                tracing::warn!("the NIC restarted and refused memory that it had: {why}");
-            }
-        }
-        Ok(true)
+        came
     }
 
     /// Wakes the NIC.
@@ -242,6 +230,33 @@ impl Client {
         Ok(())
     }
 
+    /// Has the function again, with all regions. False when the NIC can't give it yet.
+    fn resume(&mut self, socket: OwnedFd) -> Result<bool, ConnectError> {
+        let given = match self.agree(socket).and_then(|()| self.set_up()) {
+            Ok(given) => given,
+            // A NIC that stood still may have this host's former connection, which has no answer any more, and its function.
+            Err(ConnectError::Refused(
+                _,
+                Refusal::Busy | Refusal::Draining | Refusal::NotEmpty | Refusal::NoRoom,
+            )) => return Ok(false),
+            Err(ConnectError::NoAnswer(..)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if given != (self.config.mac, self.mtu) {
+            return Err(ConnectError::Changed(self.path.clone()));
+        }
+        for (id, region) in self.regions.all() {
+            // What it can't have it refuses again when it is named.
+            if let Err(why) = self.line.register(id, &region) {
+                if !self.line.is_open() {
+                    return Ok(false);
+                }
+                tracing::warn!("the NIC restarted and refused memory that it had: {why}");
+            }
+        }
+        Ok(true)
+    }
+
     fn ask(
         &self,
         request: &Request,
@@ -250,7 +265,8 @@ impl Client {
         let answered = self.line.ask(request, descriptor);
         answered.map_err(|failure| match failure {
             Failure::Refused(refusal) => ConnectError::Refused(self.path.clone(), refusal),
-            Failure::Gone(error) => self.no_answer(error),
+            Failure::Silent(error) => self.no_answer(error),
+            Failure::NoNic => self.no_answer(Errno::NOTCONN),
         })
     }
 

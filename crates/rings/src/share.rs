@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use attachment::passing;
 use nic::ring::{Backing, Region, RegionId, Sharing};
@@ -16,50 +16,67 @@ use crate::message::{ANSWER_BYTES, Answer, Extent, REQUEST_BYTES, Refusal, Reque
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Refused(Refusal),
-    Gone(Errno),
+    /// It does not answer.
+    Silent(Errno),
+    /// There is none.
+    NoNic,
 }
 
-/// The socket to a NIC; `None` while there is no NIC.
+/// The way to a NIC.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
-    socket: Mutex<Option<OwnedFd>>,
+pub(crate) struct Line(Mutex<State>);
+
+#[derive(Debug, Default)]
+enum State {
+    /// No NIC has the function. What is registered waits for the next one, which knows nothing else.
+    #[default]
+    NoNic,
+    /// The socket.
+    Open(OwnedFd),
+    /// A NIC may have the function still, with regions under ids that it can't be told of any more: what they stand for must not change.
+    Broken,
 }
 
 impl Line {
     /// Goes on with a new socket, whose calls have a timeout.
     pub(crate) fn connect(&self, socket: OwnedFd) {
-        *self.lock() = Some(socket);
+        *self.lock() = State::Open(socket);
     }
 
     /// The NIC is gone.
     pub(crate) fn cut(&self) {
-        *self.lock() = None;
+        *self.lock() = State::NoNic;
     }
 
-    /// Asks, and waits for the answer; gives it with the descriptors that came along. A NIC that does not answer is gone.
+    /// Whether the NIC has answered all that it was asked.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(*self.lock(), State::Open(_))
+    }
+
+    /// Asks, and waits for the answer; gives it with the descriptors that came along. A NIC that does not answer is asked for nothing more.
     pub(crate) fn ask(
         &self,
         request: &Request,
         descriptor: Option<BorrowedFd<'_>>,
     ) -> Result<(Answer, Vec<OwnedFd>), Failure> {
-        let mut line = self.lock();
-        let socket = line.as_ref().ok_or(Failure::Gone(Errno::NOTCONN))?;
-        let answered = exchange(socket.as_fd(), &request.to_bytes(), request, descriptor);
-        let answered = answered.map_err(Failure::Gone);
-        match answered {
+        let mut state = self.lock();
+        let socket = match &*state {
+            State::Open(socket) => socket,
+            State::Broken => return Err(Failure::Silent(Errno::NOTCONN)),
+            State::NoNic => return Err(Failure::NoNic),
+        };
+        match exchange(socket.as_fd(), &request.to_bytes(), request, descriptor) {
             Ok((Answer::Refused(refusal), _)) => Err(Failure::Refused(refusal)),
-            Err(_) => {
-                *line = None;
-                answered
+            Ok(answered) => Ok(answered),
+            Err(error) => {
+                *state = State::Broken;
+                Err(Failure::Silent(error))
             }
-            Ok(_) => answered,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<OwnedFd>> {
-        self.socket
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,19 +134,19 @@ impl Sharing for Line {
             writable: region.writable(),
         });
         match self.ask(&request, Some(backing.file.as_fd())) {
-            Ok(_) | Err(Failure::Gone(_)) => Ok(()),
+            Ok(_) | Err(Failure::NoNic) => Ok(()),
             Err(Failure::Refused(refusal)) => Err(refusal.to_string()),
+            Err(Failure::Silent(error)) => Err(format!("it does not answer: {error}")),
         }
     }
 
     fn unregister(&self, id: RegionId) {
-        let mut line = self.lock();
-        let request = Request::Unregister(id);
-        let told = line
-            .as_ref()
-            .map(|socket| send(socket.as_fd(), &request.to_bytes(), None));
-        if let Some(Err(_)) = told {
-            *line = None;
+        let mut state = self.lock();
+        let request = Request::Unregister(id).to_bytes();
+        if let State::Open(socket) = &*state
+            && send(socket.as_fd(), &request, None).is_err()
+        {
+            *state = State::Broken;
         }
     }
 }

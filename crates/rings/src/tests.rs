@@ -3,6 +3,7 @@ mod example;
 mod file_systems;
 mod hostile;
 mod life;
+mod lost_line;
 mod memory;
 mod messages;
 mod negotiation;
