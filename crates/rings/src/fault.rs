@@ -10,7 +10,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// How many mappings can be guarded at a time.
 pub const MAX_GUARDED: usize = 4096;
@@ -26,14 +26,52 @@ pub enum GuardError {
     Handler(#[source] io::Error),
 }
 
+/// How many of them the hosts of one socket have together, also those that are being let go of: what others have is left to these.
+#[derive(Debug)]
+pub(crate) struct Share {
+    most: usize,
+    taken: AtomicUsize,
+}
+
+impl Share {
+    pub(crate) fn new(most: usize) -> Arc<Share> {
+        let taken = AtomicUsize::new(0);
+        Arc::new(Share { most, taken })
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= self.most
+    }
+
+    fn take(self: &Arc<Self>) -> Result<Part, GuardError> {
+        let part = Part(Arc::clone(self));
+        match self.taken.fetch_add(1, Ordering::Relaxed) < self.most {
+            true => Ok(part),
+            false => Err(GuardError::Full),
+        }
+    }
+}
+
+/// One of a share.
+#[derive(Debug)]
+struct Part(Arc<Share>);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A guarded range of addresses, until dropped.
 #[derive(Debug)]
 pub(crate) struct Guard {
     slot: usize,
+    _part: Option<Part>,
 }
 
 impl Guard {
     /// Guards `[start, start + len)`, and sets `*faulted` when a page of it turns out lost. What is mapped in its place can be written if `writable`.
+    /// It counts for a share, if it is of one.
     ///
     /// # Safety
     /// The whole pages of the range are a private concern of the caller, that may be mapped over, and both they and `faulted` outlive
@@ -43,8 +81,10 @@ impl Guard {
         len: usize,
         writable: bool,
         faulted: *const AtomicBool,
+        share: Option<&Arc<Share>>,
     ) -> Result<Guard, GuardError> {
         install().map_err(GuardError::Handler)?;
+        let part = share.map(Share::take).transpose()?;
         let mut taken = TAKEN.lock().unwrap_or_else(|e| e.into_inner());
         let slot = taken
             .iter()
@@ -52,7 +92,7 @@ impl Guard {
             .ok_or(GuardError::Full)?;
         taken[slot] = true;
         TABLE[slot].set(start, start + len, writable, faulted.cast_mut());
-        Ok(Guard { slot })
+        Ok(Guard { slot, _part: part })
     }
 }
 

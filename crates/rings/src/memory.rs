@@ -11,7 +11,7 @@ use rustix::fs::{FileType, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use crate::fault::{Guard, GuardError, page_bytes};
+use crate::fault::{Guard, GuardError, Share, page_bytes};
 
 /// What must not be possible any more with a memfd: memory that goes away under its reader would end its process.
 const SEALS: SealFlags = SealFlags::SHRINK;
@@ -111,18 +111,19 @@ pub(crate) fn map_shared(file: BorrowedFd<'_>, offset: u64, len: usize) -> Resul
 /// When the system refuses, or [`MAX_GUARDED`](crate::fault::MAX_GUARDED) files are mapped.
 pub fn map_file(file: OwnedFd, offset: u64, len: usize) -> Result<Arc<Region>, MapFileError> {
     let pages = Pages::read_only(file.as_fd(), offset, len)?;
-    pages.guarded(len, false, |region| {
+    pages.guarded(len, false, None, |region| {
         region.backed_by(Backing { file, offset })
     })
 }
 
-/// The same for who does not show it to anybody else.
+/// The same, of a host's share, for who does not show it to anybody else.
 pub(crate) fn map_passed_file(
     file: BorrowedFd<'_>,
     offset: u64,
     len: usize,
+    share: &Arc<Share>,
 ) -> Result<Arc<Region>, MapFileError> {
-    Pages::read_only(file, offset, len)?.guarded(len, false, |region| region)
+    Pages::read_only(file, offset, len)?.guarded(len, false, Some(share), |region| region)
 }
 
 /// Maps part of a file that is the memory of a virtual machine, whose VMM may cut it off at any time: the region is [faulted](Region::is_faulted) then.
@@ -131,12 +132,14 @@ pub(crate) fn map_guest(
     offset: u64,
     len: usize,
     writable: bool,
+    share: &Arc<Share>,
 ) -> Result<Arc<Region>, MapFileError> {
     let may = match writable {
         true => ProtFlags::READ | ProtFlags::WRITE,
         false => ProtFlags::READ,
     };
-    Pages::with_one_more(file, offset, len, may)?.guarded(len, writable, |region| region)
+    let pages = Pages::with_one_more(file, offset, len, may)?;
+    pages.guarded(len, writable, Some(share), |region| region)
 }
 
 /// The rings of a queue, in memory of a virtual machine. `None` where they are not in the region, or not aligned.
@@ -221,6 +224,7 @@ impl Pages {
         self,
         len: usize,
         writable: bool,
+        share: Option<&Arc<Share>>,
         finish: impl FnOnce(Region) -> Region,
     ) -> Result<Arc<Region>, MapFileError> {
         let pages = Arc::new(self);
@@ -231,8 +235,15 @@ impl Pages {
         let region = Arc::new(finish(region));
         // SAFETY: the range is this mapping's own. The guard lives in the pages, which the region drops as one of its fields:
         // the flag, another field, is still in memory then.
-        let guard =
-            unsafe { Guard::new(pages.start.addr().get(), len, writable, &region.faulted) }?;
+        let guard = unsafe {
+            Guard::new(
+                pages.start.addr().get(),
+                len,
+                writable,
+                &region.faulted,
+                share,
+            )
+        }?;
         let _ = pages.guard.set(guard);
         Ok(region)
     }

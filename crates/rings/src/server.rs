@@ -32,6 +32,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use wire::ethernet::MacAddr;
 
+use crate::fault::Share;
 use crate::gate::{BindError, Gate};
 use crate::message::Refusal;
 use crate::threads::{Door, Threads};
@@ -95,6 +96,7 @@ impl Server {
                 limits,
                 data_thread,
                 pace: Arc::default(),
+                files: Share::new(limits.files),
             },
             threads: Threads::default(),
             has_guests: false,

@@ -8,4 +8,5 @@ mod memory;
 mod messages;
 mod negotiation;
 mod rig;
+mod shares;
 mod specification;

@@ -113,3 +113,17 @@ impl RingsHosts {
         self.servers.iter().all(|server| server.is_drained(nic))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_hosts_together_have_no_more_mappings_than_a_process_guards() {
+        for hosts in 0..=64 {
+            let share = share_of(hosts);
+            assert!((1..=MAX_GUARDED).contains(&(share.files * hosts.max(1))));
+            assert!((1..=REGIONS).contains(&(share.regions * hosts.max(1))));
+        }
+    }
+}

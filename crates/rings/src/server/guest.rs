@@ -257,7 +257,8 @@ impl<'a> Guest<'a> {
         if !memory::is_guest_memory(file.as_fd()) {
             return Err(Refusal::BadFile);
         }
-        let region = memory::map_guest(file.as_fd(), memory.offset, len, memory.writable);
+        let (offset, writable, share) = (memory.offset, memory.writable, &self.terms.files);
+        let region = memory::map_guest(file.as_fd(), offset, len, writable, share);
         let region = region.map_err(|_| Refusal::BadFile)?;
         if let Some(function) = &self.function {
             function.registry.map(memory.address, Arc::clone(&region));
@@ -277,7 +278,8 @@ impl<'a> Guest<'a> {
         } else {
             0
         };
-        let fits = self.parts.len() < MOST_PARTS.min(limits.files)
+        let fits = self.parts.len() < MOST_PARTS
+            && !self.terms.files.is_full()
             && writable <= limits.writable
             && sum(|_| true) <= limits.mapped;
         fits.then_some(()).ok_or(Refusal::TooMany)

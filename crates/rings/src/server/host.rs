@@ -19,6 +19,7 @@ use super::mailbox::{Closed, Message, Offer, Reply, Sender};
 use super::pace::Pace;
 use super::regions::Shown;
 use crate::connection::{Connection, Ended, Framed};
+use crate::fault::Share;
 use crate::memory;
 use crate::message::{Answer, Identity, Refusal, Request};
 use crate::threads::Place;
@@ -41,6 +42,8 @@ pub(super) struct Terms {
     pub(super) data_thread: Sender,
     /// Of virtual machines.
     pub(super) pace: Arc<Pace>,
+    /// What all of them, former ones too, have of the files that can be mapped.
+    pub(super) files: Arc<Share>,
 }
 
 /// Serves a connection to its end.
@@ -153,7 +156,7 @@ fn begin(
         return Err(Refusal::BadMemory);
     }
     let rings = memory::map_block(rings.as_fd(), bytes).map_err(|_| Refusal::BadMemory)?;
-    let (rings, regions) = (Arc::new(rings), Shown::default());
+    let (rings, regions) = (Arc::new(rings), Shown::new(&terms.files));
     let device = DeviceFunction::over(&rings, config, regions.registry());
     let (ours, theirs) = hosts_bell().map_err(|_| Refusal::NoRoom)?;
     let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nic::ring::{Region, RegionId, Regions};
 
 use super::limits::Limits;
+use crate::fault::Share;
 use crate::memory;
 use crate::message::{Extent, Refusal};
 
@@ -18,9 +19,11 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// The regions of a function, with what they take together. Each is held here until the data thread has let go of it: unmapping takes its time,
 /// and may close the host's file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shown {
     registry: Arc<Regions>,
+    /// Of files, with those of former hosts that are still being let go of.
+    files: Arc<Share>,
     regions: HashMap<RegionId, (Arc<Region>, Taken)>,
     /// Unregistered, and perhaps still the device's.
     retired: Vec<(Arc<Region>, Taken)>,
@@ -63,12 +66,22 @@ impl Taken {
 }
 
 impl Shown {
+    /// None, of a socket whose hosts have this share of files.
+    pub(super) fn new(files: &Arc<Share>) -> Shown {
+        Shown {
+            registry: Arc::default(),
+            files: Arc::clone(files),
+            regions: HashMap::new(),
+            retired: Vec::new(),
+        }
+    }
+
     /// Where the NIC finds them.
     pub(super) fn registry(&self) -> Arc<Regions> {
         Arc::clone(&self.registry)
     }
 
-    /// Maps what came, in place of what had the id before. Waits for room that the data thread, woken by `wake`, is about to give back.
+    /// Maps what came, in place of what had the id before. Waits for room that the data thread, woken by `wake`, or a former host is about to give back.
     pub(super) fn register(
         &mut self,
         extent: Extent,
@@ -82,7 +95,9 @@ impl Shown {
             return Err(Refusal::TooMany);
         }
         let since = Instant::now();
-        while !self.shown().and(self.retired()).and(taken).fits(limits) {
+        while !self.shown().and(self.retired()).and(taken).fits(limits)
+            || (taken.files > 0 && self.files.is_full())
+        {
             if since.elapsed() > PATIENCE {
                 return Err(Refusal::TooMany);
             }
@@ -90,7 +105,7 @@ impl Shown {
             std::thread::sleep(PAUSE);
             self.sweep();
         }
-        let region = map(&extent, file)?;
+        let region = map(&extent, file, &self.files)?;
         self.regions.insert(extent.id, (Arc::clone(&region), taken));
         self.registry.place(extent.id, Some(region));
         Ok(())
@@ -127,7 +142,7 @@ impl Shown {
 }
 
 /// Maps what came; the gate has kept what is no memory and no file to be mapped.
-fn map(extent: &Extent, file: Option<OwnedFd>) -> Result<Arc<Region>, Refusal> {
+fn map(extent: &Extent, file: Option<OwnedFd>, files: &Arc<Share>) -> Result<Arc<Region>, Refusal> {
     let bad = match extent.writable {
         true => Refusal::BadMemory,
         false => Refusal::BadFile,
@@ -148,5 +163,5 @@ fn map(extent: &Extent, file: Option<OwnedFd>) -> Result<Arc<Region>, Refusal> {
     if !memory::is_local_file(file.as_fd()) {
         return Err(bad);
     }
-    memory::map_passed_file(file.as_fd(), extent.offset, len).map_err(|_| bad)
+    memory::map_passed_file(file.as_fd(), extent.offset, len, files).map_err(|_| bad)
 }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::SealFlags;
 
 use super::rig::{memfd, path};
+use crate::fault::Share;
 use crate::memory;
 
 #[test]
@@ -83,7 +84,7 @@ fn a_file_that_shrinks_reads_as_zeroes() {
     std::fs::remove_file(&path).unwrap();
     file.write_all(&[7; 20_000]).unwrap();
     let passed = file.try_clone().unwrap();
-    let region = memory::map_passed_file(passed.as_fd(), 0, 20_000).unwrap();
+    let region = memory::map_passed_file(passed.as_fd(), 0, 20_000, &Share::new(1)).unwrap();
     let own = memory::map_file(OwnedFd::from(passed), 4096, 10_000).unwrap();
     assert!(!region.writable() && !memory::has_shrunk(&own));
     let mut byte = [0];
@@ -109,7 +110,7 @@ fn a_file_that_shrinks_takes_up_no_mappings() {
         .unwrap();
     std::fs::remove_file(&path).unwrap();
     file.set_len(LEN as u64).unwrap();
-    let region = memory::map_passed_file(file.as_fd(), 0, LEN).unwrap();
+    let region = memory::map_passed_file(file.as_fd(), 0, LEN, &Share::new(1)).unwrap();
     file.set_len(0).unwrap();
     for page in (0..1000).step_by(2).rev() {
         assert!(region.read((page * PAGE) as u64, &mut [0; 8]));
