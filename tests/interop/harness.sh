@@ -55,6 +55,8 @@ try() {
 start() {
     local log=$1
     shift
+    # Who reads it at once must not find what another one has said.
+    : >"$scratch/$log"
     "$@" >"$scratch/$log" 2>&1 &
     started=$!
     pids+=("$started")

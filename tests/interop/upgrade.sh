@@ -46,6 +46,7 @@ upgrade() {
 download() {
     local into=$1
     shift
+    rm -f "$scratch/$into"
     curl -s --limit-rate "${rate:-2M}" --max-time "$patience" --cacert "$scratch/ca.pem" "$@" -o "$scratch/$into" "${from:-$url}/large" &
     download=$!
     eventually test -s "$scratch/$into"
