@@ -97,6 +97,8 @@ if first --accel splice; then
     is_whole 'a tunnel is whole that the NIC relays' tunnel
     if eventually has_ended "$former"; then ok 'splices are waited for'; else not_ok 'splices are waited for' "$(last_words spliced.log)"; fi
     stop "$service"
+    stop_ends_a_successor
+    keeps_its_place
     if [[ $(id -u) -eq 0 ]] && id nobody >/dev/null 2>&1; then
         chmod 755 "$scratch"
         another_user

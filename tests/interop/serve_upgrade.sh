@@ -19,6 +19,9 @@ whole 'one core'
 if first; then
     misfits_are_refused
     successors_that_break_off
+    stop "$service"
+    stop_ends_a_successor
+    first
     # The service manager hears which process is the main one, and from it.
     if command -v python3 >/dev/null; then
         start notified.log python3 -u -c '

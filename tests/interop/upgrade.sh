@@ -243,34 +243,51 @@ print(it.recv(1000).decode())' "$control")
     fi
 }
 
-# successors_that_break_off: of a service that runs on one core. One says what is no word, one hangs up, and both live on: they may read the queue.
-# One hangs up behind a process that has no connections, which waits for its end all the same.
-successors_that_break_off() {
-    local manner successor status
-    command -v python3 >/dev/null || return 0
-    for manner in 'says what is no word' 'hangs up' 'hangs up behind an idle process'; do
-        download=
-        [[ $manner == *idle* ]] || download slow --http1.1
-        start broken.log python3 -c '
-import json, socket, sys, time
-control, service, tap, manner = sys.argv[1:]
+# as_successor LOG PROGRAM ARGUMENT…: claims the place of a service that runs on one core, and does what the program says, in Python; $successor is it.
+claims='
+import json, os, socket, sys, time
+control, service, tap = sys.argv[1:4]
 it = socket.socket(socket.AF_UNIX)
 it.connect(control)
 claim = {"command": "take_over", "version": 3, "service": service, "tap": tap, "queues": 1, "packets_only": False}
 it.sendall(json.dumps(claim).encode() + b"\n")
 estate, descriptors, _, _ = socket.recv_fds(it, 1 << 16, 8)
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-socket.send_fds(it, [b"{\"ready\":{\"listens\":[443]}}\n"], [theirs.fileno()])
-heard = b""
-while b"\"given\"" not in heard:
-    heard += it.recv(1 << 16)
-if manner.startswith("hangs up"):
+
+def is_given():
+    heard, more = b"", b"."
+    try:
+        socket.send_fds(it, [b"{\"ready\":{\"listens\":[443]}}\n"], [theirs.fileno()])
+        while more and b"\"given\"" not in heard:
+            more = it.recv(1 << 16)
+            heard += more
+    except OSError:
+        pass
+    return b"\"given\"" in heard
+'
+as_successor() {
+    local log=$1 program=$2
+    shift 2
+    start "$log" python3 -u -c "$claims$program" "$control" "${command[1]}" "$tap" "$@"
+    successor=$started
+}
+
+# successors_that_break_off: of a service that runs on one core. One says what is no word, one hangs up, and both live on: they may read the queue.
+# One hangs up behind a process that has no connections, which waits for its end all the same.
+successors_that_break_off() {
+    local manner status
+    command -v python3 >/dev/null || return 0
+    for manner in 'says what is no word' 'hangs up' 'hangs up behind an idle process'; do
+        download=
+        [[ $manner == *idle* ]] || download slow --http1.1
+        as_successor broken.log '
+assert is_given()
+if sys.argv[4].startswith("hangs up"):
     it.close()
 else:
     it.sendall(b"\"later\"\n")
-print("has it", flush=True)
-time.sleep(600)' "$control" "${command[1]}" "$tap" "$manner"
-        successor=$started
+print("has it")
+time.sleep(600)' "$manner"
         if eventually says broken.log 'has it' && sleep 0.5 && ! answers --max-time 2; then
             ok "a successor that $manner still has the place"
         else
@@ -289,6 +306,53 @@ time.sleep(600)' "$control" "${command[1]}" "$tap" "$manner"
         wait "$download" || status=$?
         is_whole "a successor that $manner gives the place back by its end" slow
     done
+}
+
+# stop_ends_a_successor: one that has the place already, and does not listen yet when the process before it ends.
+stop_ends_a_successor() {
+    command -v python3 >/dev/null || return 0
+    first
+    as_successor between.log '
+assert is_given()
+open("/proc/self/comm", "w").write("longshore")
+print("has it")
+while it.recv(1 << 16):
+    pass
+time.sleep(1)
+listener = socket.socket(fileno=descriptors[0])
+listener.listen(128)
+time.sleep(600)'
+    if eventually says between.log 'has it' && "$LONGSHORE" stop "$control" >"$scratch/stop.log" 2>&1 && eventually has_ended "$service" &&
+        eventually has_ended "$successor"; then
+        ok 'longshore stop ends a process that is just taking over, too'
+    else
+        not_ok 'longshore stop ends a process that is just taking over, too' "$(last_words stop.log) $(last_words between.log)"
+    fi
+    stop "$successor"
+    stop "$service"
+}
+
+# keeps_its_place: a service that was told to end, and has requests under way.
+keeps_its_place() {
+    command -v python3 >/dev/null || return 0
+    first
+    download slow --http1.1
+    as_successor late.log '
+print("has claimed it")
+while not os.path.exists(sys.argv[4]):
+    time.sleep(0.05)
+print("it is given" if is_given() else "it is kept")
+time.sleep(600)' "$scratch/is-ending"
+    if eventually says late.log 'has claimed it' && kill "$service" && sleep 0.5 && touch "$scratch/is-ending" &&
+        eventually says late.log 'it is' && says late.log 'it is kept' && ! has_ended "$service"; then
+        ok 'a service that was told to end gives its place to nobody'
+    else
+        not_ok 'a service that was told to end gives its place to nobody' "$(last_words late.log) $(last_words first.log)"
+    fi
+    kill "$download" 2>/dev/null
+    wait "$download" 2>/dev/null
+    stop "$successor"
+    stop "$service"
 }
 
 # another_user: a process that has become another user.

@@ -128,6 +128,9 @@ impl Service<'_> {
                         if std::mem::replace(&mut was_told, true) {
                             return Ok(Ended::AtOnce);
                         }
+                        if let Some(service) = application.hands_over() {
+                            service.keep_place();
+                        }
                         application.stop(now, attached);
                         progress = true;
                     }

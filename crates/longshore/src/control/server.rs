@@ -135,9 +135,10 @@ impl Server {
     /// # Errors
     /// What the system gives.
     pub fn come_back(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.is_left) {
+        if self.is_left {
             self.listening.listen_again()?;
             self.look_at_socket()?;
+            self.is_left = false;
         }
         Ok(())
     }

@@ -102,6 +102,9 @@ pub trait HandsOver {
         attached: &mut Attached,
     ) -> Result<()>;
 
+    /// The service is to end: a process that gets ready for the place does not get it.
+    fn keep_place(&mut self);
+
     /// Looks after the process whose place this one takes, or that takes this one's. Whose place it is then.
     ///
     /// # Errors

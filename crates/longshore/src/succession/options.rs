@@ -11,6 +11,7 @@ use handshake::TicketKeys;
 
 use super::{All, Claim, Drains, Shards, Succession, Taking};
 use crate::attach::{Attached, Inheritance};
+use crate::background::announce;
 use crate::control;
 use crate::sandbox::Account;
 use crate::shards::Threads;
@@ -111,11 +112,19 @@ impl Candidate {
             others: &mut others,
         };
         let taking = self.taking.map(|taking| taking.commit(&mut all));
-        let predecessor = taking.transpose()?;
+        let taken = taking.transpose()?;
         let mut control = self.control;
         if let Some(control) = &mut control {
             control.come_back().context("the control socket")?;
         }
+        // Not before clients of the control socket see this process.
+        let predecessor = taken.map(|(predecessor, left)| {
+            let number = predecessor.pid().as_raw_nonzero();
+            announce(format_args!(
+                "took over from process {number}; {left} connections end there"
+            ));
+            predecessor
+        });
         let shards = Shards {
             own,
             others,

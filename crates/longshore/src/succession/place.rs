@@ -71,6 +71,14 @@ impl Succession {
         Ok(())
     }
 
+    /// Hangs up on a process that gets ready for the place: it does not take over.
+    pub fn keep_place(&mut self) {
+        if let Some(successor) = self.successor.take_if(|it| !it.is_given()) {
+            let number = successor.pid().as_raw_nonzero();
+            tracing::warn!("process {number} does not take over: this one is about to end");
+        }
+    }
+
     /// Does what is due about the other process.
     ///
     /// # Errors

@@ -73,6 +73,10 @@ impl<S: Drains> HandsOver for Shards<S> {
         succession.claimed(now, claimant, tickets, &mut all)
     }
 
+    fn keep_place(&mut self) {
+        self.succession.keep_place();
+    }
+
     fn look_after_other(&mut self, now: Instant, attached: &mut Attached) -> Result<Place> {
         let (succession, mut all) = self.parts(attached);
         succession.poll(now, &mut all)

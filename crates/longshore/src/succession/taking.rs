@@ -22,7 +22,6 @@ use super::queues::{have_whole, share};
 use super::words::{Resting, Word};
 use super::{All, Claim, Drains, Estate, HAND_OVER, PATIENCE};
 use crate::attach::{Attached, Inheritance};
-use crate::background::announce;
 use crate::control::{Answer, Request};
 
 /// Bytes that may wait on the way to each worker of the predecessor, if the system allows it.
@@ -117,11 +116,12 @@ impl Taking {
         }
     }
 
-    /// Takes the place, with stacks that can serve: from here on they get all frames but those of connections that the other process has.
+    /// Takes the place, with stacks that can serve: from here on they get all frames but those of connections that the other process has. Gives how many
+    /// these are, too.
     ///
     /// # Errors
     /// The other process keeps the place.
-    pub fn commit<S: Drains>(mut self, all: &mut All<'_, S>) -> Result<Predecessor> {
+    pub fn commit<S: Drains>(mut self, all: &mut All<'_, S>) -> Result<(Predecessor, usize)> {
         let theirs: Vec<_> = self.ways.iter().map(|(_, theirs)| theirs.as_fd()).collect();
         let listens = all.attached.runtime.stack().listened_ports();
         let until = Instant::now() + HAND_OVER;
@@ -141,11 +141,7 @@ impl Taking {
             news.iter().for_each(|it| shard.hear(now, attached, it));
             share(attached, Share::Divided(Arc::clone(&passing)))
         })?;
-        let number = self.other.pid().as_raw_nonzero();
-        announce(format_args!(
-            "took over from process {number}; {left} connections end there"
-        ));
-        Ok(Predecessor(self.other))
+        Ok((Predecessor(self.other), left))
     }
 }
 
