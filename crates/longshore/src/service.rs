@@ -104,6 +104,17 @@ impl Service<'_> {
         application: &mut impl Application,
         attached: &mut Attached,
     ) -> Result<Ended> {
+        let ended = self.serve(application, attached)?;
+        // One that had the place before is told to end, too.
+        self.set_heir(false);
+        Ok(ended)
+    }
+
+    fn serve(
+        &mut self,
+        application: &mut impl Application,
+        attached: &mut Attached,
+    ) -> Result<Ended> {
         let mut looked = Instant::now();
         let mut slept = false;
         let mut was_told = false;
@@ -138,7 +149,11 @@ impl Service<'_> {
                 }
                 self.poll_control(now, application, attached, was_told);
                 let after = match application.hands_over() {
-                    Some(service) => service.look_after_other(now, attached)?,
+                    Some(service) => {
+                        let place = service.look_after_other(now, attached)?;
+                        self.set_heir(service.has_predecessor());
+                        place
+                    }
                     None => Place::Ours,
                 };
                 let before = std::mem::replace(&mut place, after);
@@ -206,6 +221,11 @@ impl Service<'_> {
                 stream.write_all(&answer?)
             });
         }
+    }
+
+    fn set_heir(&mut self, is_there: bool) {
+        let control = self.control.iter_mut();
+        control.for_each(|control| control.set_heir(is_there));
     }
 
     /// Leaves the control socket to the process that serves, or takes it back; and tells the service manager which one that is.

@@ -55,6 +55,8 @@ pub struct Server {
     clients: Vec<Client>,
     /// Another process has the socket, and answers.
     is_left: bool,
+    /// Another process takes the socket back if this one ends without a word.
+    has_heir: bool,
     /// Who wants this process's place.
     claimant: Option<(Claim, UnixStream)>,
 }
@@ -62,7 +64,7 @@ pub struct Server {
 /// The path goes away, unless it is another process's, however this one ends.
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.is_left {
+        if self.is_left || self.has_heir {
             self.listening.disown();
         }
     }
@@ -109,6 +111,7 @@ impl Server {
             waiting: epoll::create(CreateFlags::CLOEXEC)?,
             clients: Vec::new(),
             is_left: false,
+            has_heir: false,
             claimant: None,
         })
     }
@@ -143,6 +146,11 @@ impl Server {
         Ok(())
     }
 
+    /// Whether another process takes the socket back if this one fails: the path stays then when this is dropped.
+    pub fn set_heir(&mut self, is_there: bool) {
+        self.has_heir = is_there;
+    }
+
     /// Who wants this process's place, if anybody has asked for it: what it says of itself, and the connection to it.
     pub fn claimant(&mut self) -> Option<(Claim, UnixStream)> {
         self.claimant.take()
@@ -166,6 +174,7 @@ impl Server {
             waiting,
             clients,
             is_left,
+            has_heir: _,
             claimant,
         } = self;
         clients.retain(|client| now.duration_since(client.active) < IDLE);

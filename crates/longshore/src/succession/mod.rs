@@ -111,6 +111,9 @@ pub trait HandsOver {
     /// It can't go on.
     fn look_after_other(&mut self, now: Instant, attached: &mut Attached) -> Result<Place>;
 
+    /// Whether a process that had the place before has connections left: it takes the place back if this one ends without a word.
+    fn has_predecessor(&self) -> bool;
+
     /// What becomes readable when that process has said something.
     fn other(&self) -> Option<BorrowedFd<'_>>;
 

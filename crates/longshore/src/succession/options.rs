@@ -116,6 +116,7 @@ impl Candidate {
         let mut control = self.control;
         if let Some(control) = &mut control {
             control.come_back().context("the control socket")?;
+            control.set_heir(taken.is_some());
         }
         // Not before clients of the control socket see this process.
         let predecessor = taken.map(|(predecessor, left)| {

@@ -41,11 +41,6 @@ impl<S: Drains> Shards<S> {
         }
     }
 
-    /// Whether a process that had the place before has connections left.
-    pub fn has_predecessor(&self) -> bool {
-        self.succession.has_predecessor()
-    }
-
     /// The service is to end as a whole.
     pub fn end(&mut self) {
         self.succession.end();
@@ -80,6 +75,10 @@ impl<S: Drains> HandsOver for Shards<S> {
     fn look_after_other(&mut self, now: Instant, attached: &mut Attached) -> Result<Place> {
         let (succession, mut all) = self.parts(attached);
         succession.poll(now, &mut all)
+    }
+
+    fn has_predecessor(&self) -> bool {
+        self.succession.has_predecessor()
     }
 
     fn other(&self) -> Option<BorrowedFd<'_>> {

@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use handshake::TicketKeys;
 use port::Ports;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -22,11 +24,15 @@ use super::other::{Heard, Other};
 use super::queues::checked_ways;
 use super::taking::{Left, Predecessor, hear_what_is_given};
 use super::words::{AT_ONCE, LeftPorts, Resting, VERSION, Word};
-use super::{All, Claim, Drains, PATIENCE};
+use super::{All, Claim, Drains, HandsOver, PATIENCE, Shards, Succession};
 use crate::attach::Attached;
+use crate::background::Background;
+use crate::control::{self, Answer, Request, ask};
 use crate::cores::Cores;
-use crate::shards::Threads;
-use crate::shards::tests::{Idle, attached};
+use crate::service::{Application, Service};
+use crate::shards::tests::{Ending, Idle, attached, endings};
+use crate::shards::{Shard, Threads};
+use crate::signals::Signals;
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(10)
@@ -106,8 +112,7 @@ fn lines_come_with_their_descriptors_and_an_end_is_told_from_silence() {
     let (passed, _) = UnixStream::pair().unwrap();
     assert_eq!(theirs.try_hear::<Word>().unwrap(), None);
     let ready = Word::Ready { listens: vec![443] };
-    ours.say(soon(), &ready, &[std::os::fd::AsFd::as_fd(&passed)])
-        .unwrap();
+    ours.say(soon(), &ready, &[passed.as_fd()]).unwrap();
     ours.say(soon(), &Word::Ended, &[]).unwrap();
     assert_eq!(theirs.hear::<Word>(soon()).unwrap(), ready);
     assert_eq!(theirs.take_descriptors().len(), 1);
@@ -321,6 +326,80 @@ fn a_predecessor_that_says_what_it_has_not_to_say_has_the_queues_until_it_ends()
     child.wait().unwrap();
     let left = predecessor.poll(Instant::now(), &mut all);
     assert_eq!(left, Some(Left::Early));
+}
+
+impl Drains for Ending {
+    fn drain(&mut self, _now: Instant, _attached: &mut Attached, _drains: bool) {}
+
+    fn abort_all(&mut self, _now: Instant, _attached: &mut Attached) {}
+}
+
+/// A service that has taken over, and does nothing.
+struct Taken(Shards<Ending>);
+
+impl Application for Taken {
+    fn poll(&mut self, now: Instant, attached: &mut Attached) -> anyhow::Result<bool> {
+        self.0.others.check()?;
+        self.0.own.poll(now, attached)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Some(Instant::now() + Duration::from_millis(10))
+    }
+
+    fn answer(&mut self, _now: Instant, _request: Request, _attached: &mut Attached) -> Answer {
+        Answer::Done
+    }
+
+    fn hands_over(&mut self) -> Option<&mut dyn HandsOver> {
+        Some(&mut self.0)
+    }
+}
+
+#[test]
+fn one_that_fails_leaves_the_control_socket_to_the_process_that_takes_the_place_back() {
+    let at = std::env::temp_dir().join(format!("longshore-heir-{}", std::process::id()));
+    let mut first = control::Server::bind(&at).unwrap();
+    let listener = first.as_fd().try_clone_to_owned().unwrap();
+    first.leave();
+    let mut control = control::Server::adopt(&at, listener.into()).unwrap();
+    control.come_back().unwrap();
+    control.set_heir(true);
+
+    let (mut child, other, _theirs) = other();
+    let predecessor = Some(Predecessor::new(other));
+    let mut service = Taken(Shards {
+        own: Ending::default(),
+        others: endings(1),
+        succession: Succession::new(claim(), None, predecessor),
+        tickets: Arc::new(TicketKeys::of(Vec::new()).unwrap()),
+    });
+    service.0.others.tell_each(move |shard, _| {
+        // Both processes are looked after before.
+        thread::sleep(Duration::from_millis(200));
+        shard.fails = true;
+    });
+    let ran = Service {
+        signals: &Signals::block().unwrap(),
+        control: Some(&mut control),
+        readiness: &mut Background::default().begin().unwrap(),
+    }
+    .run(&mut service, &mut attached());
+    assert_eq!(ran.unwrap_err().to_string(), "it was told to fail");
+    drop((service, control));
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    first.come_back().unwrap();
+    let asked = at.clone();
+    let client = thread::spawn(move || ask(&asked, Request::Stat));
+    while !client.is_finished() {
+        first.poll(|_| Answer::Done);
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(client.join().unwrap().unwrap(), Answer::Done);
+    drop(first);
+    assert!(!at.exists());
 }
 
 #[test]
