@@ -99,6 +99,20 @@ fn the_backlog_limits_half_open_connections() {
     assert!(accepted(&mut listener, 4));
 }
 
+#[test]
+fn connections_that_the_nic_has_set_up_wait_in_the_backlog_too() {
+    let now = Instant::now();
+    let mut listener = listener(now, Cookies::OnOverflow, 2);
+    let syn = syn(&flow(1));
+    listener.admitted();
+    listener.admitted();
+    let dropped = listener.handle_syn(now, &flow(1), &syn);
+    assert!(matches!(dropped, SynAction::Drop));
+    listener.accepted();
+    let taken = listener.handle_syn(now, &flow(1), &syn);
+    assert!(matches!(taken, SynAction::Accept(_)));
+}
+
 /// RFC 9293 §3.10.7.2.
 #[test]
 fn a_listener_resets_acks_and_ignores_resets() {

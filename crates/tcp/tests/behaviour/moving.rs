@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tcp::{Config, Connection, State};
+use tcp::{Config, Connection, KeepAlive, State};
 
 use crate::ms;
 use crate::pair::{App, Link, Pair, Setup};
@@ -224,6 +224,25 @@ fn what_is_under_way_is_not_drained() {
     assert!(peer.connection.owes_ack() && !peer.connection.is_drained());
     peer.sent();
     assert!(!peer.connection.owes_ack() && peer.connection.is_drained());
+}
+
+/// Whoever takes the connection over does not know that a probe is due.
+#[test]
+fn a_keep_alive_probe_is_under_way_until_it_is_sent() {
+    let mut peer = Peer::modern();
+    peer.connection.set_keep_alive(
+        peer.now,
+        Some(KeepAlive {
+            idle: ms(10_000),
+            interval: ms(2000),
+            probes: 3,
+        }),
+    );
+    assert!(peer.connection.is_drained());
+    peer.pass(ms(10_000));
+    assert!(!peer.connection.is_drained());
+    assert_eq!(peer.sent().len(), 1);
+    assert!(peer.connection.is_drained());
 }
 
 /// What another owner has moved is this side's traffic too.

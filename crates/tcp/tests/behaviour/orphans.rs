@@ -118,6 +118,29 @@ fn a_window_that_shrinks_is_never_withdrawn() {
     assert!(peer.info().rcv_space < 128 << 10 && last.after(before));
 }
 
+#[test]
+fn a_limit_that_changes_nothing_loses_nothing_of_what_was_measured() {
+    let mut peer = Peer::modern();
+    let buffer = |peer: &Peer| {
+        peer.connection
+            .tcb(peer.now)
+            .expect("it is open")
+            .rcv_buffer
+    };
+    let before = buffer(&peer);
+    for _ in 0..10 {
+        peer.data(1000);
+        peer.connection.consumed(peer.now, 1000);
+        peer.sent();
+        peer.pass(Duration::from_millis(50));
+    }
+    assert_eq!(buffer(&peer), before);
+    peer.connection.limit_receive_buffer(before);
+    // The application has consumed little: so little serves it.
+    peer.connection.shrink_receive_buffer(before);
+    assert!(buffer(&peer) < before, "{before}");
+}
+
 /// It is consumed as a whole (RFC 8446 §5.2), so a smaller window would never open again.
 #[test]
 fn a_window_that_shrinks_has_room_for_a_tls_record() {
