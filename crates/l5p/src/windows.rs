@@ -93,7 +93,7 @@ impl<S: StreamEngine> Layer5 for Windows<S> {
     fn transform(&mut self, _offset: u32, mut input: Input<'_>, mut output: Output<'_>) {
         assert_eq!(input.len(), output.len());
         if !self.stream.is_looking() {
-            self.at += input.len() as u32;
+            self.at = self.at.wrapping_add(input.len() as u32);
             output.copy_from(input);
             return;
         }
@@ -110,7 +110,7 @@ impl<S: StreamEngine> Layer5 for Windows<S> {
 
     fn absorb(&mut self, _offset: u32, mut input: Input<'_>) {
         if !self.stream.is_looking() {
-            self.at += input.len() as u32;
+            self.at = self.at.wrapping_add(input.len() as u32);
             return;
         }
         while !input.is_empty() {

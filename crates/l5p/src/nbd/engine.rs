@@ -9,7 +9,7 @@ use super::{Cookie, Parameters};
 use crate::{AnyOrder, Digest, Direction, Integrity, Judgement, Layer5, Part, Placement};
 
 /// The longest text that comes with an error: 4,096 bytes, and an offset.
-const MAX_ERROR: u32 = 4096 + 8;
+pub(super) const MAX_ERROR: u32 = 4096 + 8;
 
 /// Follows the replies that a client receives, and tells where their data belong. NBD has no digests: all bytes stay as they came, and
 /// nothing is checked. Requests, in the other direction, need nothing of a NIC.

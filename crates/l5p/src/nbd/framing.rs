@@ -3,6 +3,7 @@
 use thiserror::Error;
 use wire::nbd::{ChunkType, Malformed, REQUEST_LEN, Reply, Request, SIMPLE_REPLY_LEN};
 
+use super::engine::MAX_ERROR;
 use super::{Cookie, Parameters};
 use crate::pdus::{Layout, MAX_FRONT, PduProtocol};
 use crate::{Listed, ProtocolId};
@@ -85,8 +86,14 @@ impl Framing {
 
     fn checked(&self, pdu: Pdu) -> Result<(Pdu, Layout), NbdError> {
         let layout = self.layout_of(&pdu);
+        let most = match &pdu {
+            Pdu::Reply(Reply::Chunk(chunk)) if matches!(chunk.content, ChunkType::Error { .. }) => {
+                MAX_ERROR
+            }
+            _ => self.max_data,
+        };
         match layout.data_len {
-            len if len > self.max_data => Err(NbdError::TooLong(len)),
+            len if len > most => Err(NbdError::TooLong(len)),
             _ => Ok((pdu, layout)),
         }
     }

@@ -250,4 +250,17 @@ fn rules_that_are_broken_are_told() {
     };
     let parsed = requests.parse(&28, &request.to_bytes());
     assert_eq!(parsed.unwrap_err(), NbdError::TooLong(MAX_DATA + 1));
+    let parse_text = |len| {
+        let text = ChunkType::Error {
+            error: 5,
+            message_len: 9,
+            len,
+        };
+        let reply = chunk(true, 0, text);
+        let header = reply.head().bytes().to_vec();
+        framing(true).parse(&header.len(), &header)
+    };
+    // A string of the protocol's greatest length, and an offset.
+    assert!(parse_text(4104).is_ok());
+    assert_eq!(parse_text(4105).unwrap_err(), NbdError::TooLong(4105));
 }

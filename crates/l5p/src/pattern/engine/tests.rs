@@ -116,6 +116,15 @@ fn what_is_sent_is_passed_as_it_is() {
 }
 
 #[test]
+fn more_than_a_sequence_number_counts_may_be_sent() {
+    let mut engine = engine("a", Direction::Transmit);
+    let bytes = vec![0; 1 << 26];
+    for _ in 0..=1 << 6 {
+        engine.absorb(0, (&bytes).into());
+    }
+}
+
+#[test]
 fn a_context_has_room_for_it() {
     assert!(size_of::<Engine>() <= 64, "{}", size_of::<Engine>());
 }
