@@ -228,8 +228,8 @@ fn what_no_request_can_have_led_to_is_no_header() {
 #[test]
 fn rules_that_are_broken_are_told() {
     let simple = framing(false);
-    let chunk = chunk(true, 0, ChunkType::None);
-    let refused = simple.begin(&chunk.head().bytes()[..16]).unwrap_err();
+    let none = chunk(true, 0, ChunkType::None);
+    let refused = simple.begin(&none.head().bytes()[..16]).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "a structured reply, which was not agreed on"
