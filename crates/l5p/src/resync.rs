@@ -69,6 +69,12 @@ impl<Q: Copy, M: Copy> Resync<Q, M> {
         }
     }
 
+    /// The context that asked is gone: its requests get no answer any more.
+    pub(crate) fn forget_requests(&mut self) {
+        self.requests.clear();
+        self.answers.clear();
+    }
+
     /// The next answer. Every request gets one, once the stream has passed what it asks about.
     pub(crate) fn poll_answer(&mut self) -> Option<Answer<Q, M>> {
         self.answers.pop_front()

@@ -7,7 +7,7 @@ mod segment;
 use std::collections::VecDeque;
 
 use l5p::tls::{ContextTag, Piece, PieceData};
-use shared::SharedSlice;
+use shared::{Input, SharedSlice};
 use tcp::{Accepted, Chunk, Reassembly};
 use wire::SeqNum;
 
@@ -207,11 +207,23 @@ impl Stream {
                 wire::bulk::copy(&front[from..from + out.len()], out);
                 out.len()
             }
-            _ => self.peek_across(offset, out),
+            _ => self.peek_across(offset, out, |segment| {
+                segment.as_buffer().map(|buffer| Input::Own(buffer))
+            }),
         }
     }
 
-    fn peek_across(&self, mut offset: u32, out: &mut [u8]) -> usize {
+    /// As [`peek`](Self::peek), wherever the NIC has put the bytes. They must be there. False when their memory is not registered any more.
+    pub fn peek_placed<'a>(&'a self, offset: u32, out: &mut [u8], regions: &'a InUse) -> bool {
+        self.peek_across(offset, out, |segment| segment.input(regions)) == out.len()
+    }
+
+    fn peek_across<'a>(
+        &'a self,
+        mut offset: u32,
+        out: &mut [u8],
+        input: impl Fn(&'a Segment) -> Option<Input<'a>>,
+    ) -> usize {
         let mut done = 0;
         for segment in &self.segments {
             let len = segment.len();
@@ -219,13 +231,13 @@ impl Stream {
                 offset -= len;
                 continue;
             }
-            let Some(buffer) = segment.as_buffer() else {
+            let Some(bytes) = input(segment) else {
                 break;
             };
-            let from = &buffer[offset as usize..];
-            let bytes = from.len().min(out.len() - done);
-            wire::bulk::copy(&from[..bytes], &mut out[done..done + bytes]);
-            done += bytes;
+            let (_, from) = bytes.split_at(offset as usize);
+            let (from, _) = from.split_at(from.len().min(out.len() - done));
+            from.copy_to(&mut out[done..done + from.len()]);
+            done += from.len();
             offset = 0;
             if done == out.len() {
                 break;

@@ -16,18 +16,18 @@ use crate::pdus::{DataDigest, Destination, PduData, PduSink};
 const ROLES: [Role; 2] = [Role::Host, Role::Controller];
 
 /// One end of a connection, with memory of its own.
-struct Side {
-    id: SocketId,
-    memory: Arc<Region>,
-    sink: Sink,
+pub struct Side {
+    pub id: SocketId,
+    pub memory: Arc<Region>,
+    pub sink: Sink,
 }
 
 /// Data go to the same place of the memory as in the command's.
-struct Sink {
-    region: RegionId,
+pub struct Sink {
+    pub region: RegionId,
     slices: Vec<Slice>,
-    headers: u32,
-    ends: Vec<DataDigest>,
+    pub headers: u32,
+    pub ends: Vec<DataDigest>,
 }
 
 impl PduSink<Framing> for Sink {
@@ -51,7 +51,7 @@ impl PduSink<Framing> for Sink {
 }
 
 impl Side {
-    fn start(pair: &mut Pair, at: usize, id: SocketId) -> Self {
+    pub fn start(pair: &mut Pair, at: usize, id: SocketId) -> Self {
         let memory = Arc::new(Region::anonymous(1 << 20));
         let (now, stack) = (pair.now, pair.stack(at));
         let region = stack.register(Arc::clone(&memory), "memory");

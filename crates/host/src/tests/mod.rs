@@ -8,4 +8,5 @@ mod keys;
 mod layers;
 mod memory;
 mod pair;
+mod records;
 mod timers;

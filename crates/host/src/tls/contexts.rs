@@ -166,7 +166,9 @@ impl Session {
     pub(super) fn leave_receive(&mut self, driver: &mut Driver, counters: &mut Counters) {
         if let Some(context) = self.rx.context.take() {
             driver.l5o_destroy(context);
+            // The next context is to get answers to its own questions only.
             self.rx.questions = 0;
+            self.reader.forget_resync_requests();
             counters.tls_curr_rx_device -= 1;
             counters.tls_curr_rx_sw += 1;
         }

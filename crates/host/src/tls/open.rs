@@ -88,7 +88,7 @@ impl Session {
         let reader = &mut self.reader;
         let target = output.as_deref_mut().map_or(Output::InPlace, Output::To);
         let epoch = Some(reader.epoch());
-        if self.rx.inside.is_some() && !stream.bring_back(offset, len, epoch, out.driver) {
+        if !stream.bring_back(offset, len, epoch, out.driver) {
             return Outcome::Failed(memory_is_gone());
         }
         let open = |pieces: &mut [Piece<'_>]| reader.open(pieces, target);
@@ -169,9 +169,7 @@ impl Session {
         let is_data = opened.content_type == ContentType::APPLICATION_DATA;
         let handled = if is_data {
             match &mut self.post_handshake {
-                Some(post_handshake) => {
-                    post_handshake.handle_record(opened.record, opened.content_type, [])
-                }
+                Some(post_handshake) => post_handshake.handle_data(opened.record, opened.len()),
                 None => Ok(()),
             }
         } else {
@@ -189,7 +187,11 @@ impl Session {
                         long.resize(range.len(), 0);
                         &mut long
                     };
-                    stream.peek(offset + range.start as u32, content);
+                    // The NIC may have placed some of it: of a long record it learns only at the end that it is not data.
+                    let (at, regions) = (offset + range.start as u32, &out.driver.regions);
+                    if !stream.peek_placed(at, content, regions) {
+                        return Outcome::Failed(memory_is_gone());
+                    }
                     self.handle_message(opened, content)
                 }
             }

@@ -151,7 +151,8 @@ impl Session {
         mut take: impl FnMut(&mut Stream, Front, &mut Outgoing<'_>) -> Taken,
     ) -> Option<CloseReason> {
         loop {
-            if self.rx.awaits_message && !self.rx.inside_message && self.opened.is_empty() {
+            let may_begin = self.rx.awaits_message && self.asked.receive();
+            if may_begin && !self.rx.inside_message && self.opened.is_empty() {
                 self.leave_receive(out.driver, out.counters);
                 self.begin_receive(stream.start(), out.driver, out.counters);
             }
@@ -293,11 +294,12 @@ impl Session {
     /// Passes the record of `len` bytes at `start`, which that context has decrypted, if its type is application data.
     #[inline]
     pub(super) fn pass_decrypted(&mut self, start: SeqNum, len: usize, kind: u8) -> Option<()> {
+        if kind != ContentType::APPLICATION_DATA.0 {
+            return None;
+        }
         if let Some(post_handshake) = &mut self.post_handshake {
-            let index = self.reader.record_index();
-            post_handshake
-                .handle_record(index, ContentType::APPLICATION_DATA, [])
-                .ok()?;
+            let (index, content) = (self.reader.record_index(), self.reader.content_range(len)?);
+            post_handshake.handle_data(index, content.len()).ok()?;
         }
         if self.rx.questions > 0 {
             // Else no question comes: the NIC loses its way only where it leaves bytes as they came.

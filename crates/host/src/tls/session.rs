@@ -21,10 +21,10 @@ pub(crate) struct Session {
     pub(super) id: SocketId,
     /// From this host to the peer.
     pub(super) flow: FlowKey,
-    pub(super) writer: Writer,
+    pub writer: Writer,
     pub(super) reader: Reader,
     /// Makes new keys and keeps tickets; `None` when the keys were agreed on elsewhere.
-    pub(super) post_handshake: Option<PostHandshake>,
+    pub post_handshake: Option<PostHandshake>,
     suite: Suite,
     pub(super) asked: Offload,
     pub tx: TransmitContexts,

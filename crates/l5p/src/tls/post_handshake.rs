@@ -73,8 +73,7 @@ impl PostHandshake {
         }
     }
 
-    /// Handles the content of record number `record`, given in pieces. Application data is only
-    /// checked not to come in the middle of a handshake message.
+    /// Handles the content of record number `record`, given in pieces; application data as [`handle_data`](Self::handle_data).
     ///
     /// # Errors
     /// When it breaks the protocol.
@@ -85,19 +84,36 @@ impl PostHandshake {
         content: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(), TlsError> {
         let handled = match content_type {
+            ContentType::APPLICATION_DATA => {
+                let len = content.into_iter().map(<[u8]>::len).sum();
+                return self.handle_data(record, len);
+            }
             // RFC 8446 §5.1: no other records between the parts of a message.
             _ if content_type != ContentType::HANDSHAKE && !self.partial.is_empty() => {
                 Err(Violation::Interleaved)
-            }
-            ContentType::APPLICATION_DATA => {
-                self.updates = 0;
-                Ok(())
             }
             ContentType::ALERT => self.handle_alert(content),
             ContentType::HANDSHAKE => self.handle_handshake(content),
             other => Err(Violation::ContentType(other.0)),
         };
         handled.map_err(|violation| TlsError { record, violation })
+    }
+
+    /// Notes that record number `record` has `len` bytes of application data.
+    ///
+    /// # Errors
+    /// When it comes in the middle of a handshake message (RFC 8446 §5.1).
+    #[inline]
+    pub fn handle_data(&mut self, record: u64, len: usize) -> Result<(), TlsError> {
+        if !self.partial.is_empty() {
+            let violation = Violation::Interleaved;
+            return Err(TlsError { record, violation });
+        }
+        // An empty record may come (RFC 8446 §5.1), but makes no use of the keys.
+        if len > 0 {
+            self.updates = 0;
+        }
+        Ok(())
     }
 
     /// The next thing to do.

@@ -335,6 +335,11 @@ impl Reader {
         self.resync.request(tcpsn);
     }
 
+    /// The NIC context that asked is gone: its requests get no answer any more.
+    pub fn forget_resync_requests(&mut self) {
+        self.resync.forget_requests();
+    }
+
     /// The next answer for `l5o_resync_rx_resp`. Every request gets one, once the stream has
     /// passed what it asks about.
     pub fn poll_resync_answer(&mut self) -> Option<ResyncAnswer> {

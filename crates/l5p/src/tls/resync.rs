@@ -37,6 +37,10 @@ impl Resync {
         self.records.request(tcpsn, ());
     }
 
+    pub(super) fn forget_requests(&mut self) {
+        self.records.forget_requests();
+    }
+
     pub(super) fn note_record(&mut self, tcpsn: SeqNum, index: u64, epoch: u16) {
         self.records.note(tcpsn, Record { index, epoch });
     }

@@ -64,11 +64,12 @@ fn keys_do_not_change_forever_without_data_under_them() {
             post.handle_record(0, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]])
                 .unwrap();
         }
-        post.handle_record(0, DATA, []).unwrap();
+        post.handle_record(0, DATA, [&b"!"[..]]).unwrap();
     }
     for _ in 0..32 {
         post.handle_record(0, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]])
             .unwrap();
+        post.handle_record(0, DATA, [&b""[..]]).unwrap();
     }
     let result = post.handle_record(5, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]]);
     assert_eq!(violation(result), Violation::TooManyKeyUpdates(33));
