@@ -35,7 +35,7 @@ pub(crate) struct Recovery {
     flight: u32,
     /// Duplicate ACKs in a row; counted only without SACK.
     duplicate_acks: u32,
-    undo: Option<Box<Undo>>,
+    undo: Saved,
     pub(crate) frto: Frto,
 }
 
@@ -46,6 +46,31 @@ struct Undo {
     proof: Proof,
     /// Of what was resent.
     resent: Unreported,
+}
+
+/// The last [`Undo`]. Its memory stays for the next one: only the first loss of a connection takes some.
+#[derive(Clone, Debug, Default)]
+struct Saved {
+    undo: Option<Box<Undo>>,
+    is_over: bool,
+}
+
+impl Saved {
+    fn get(&mut self) -> Option<&mut Undo> {
+        self.undo.as_deref_mut().filter(|_| !self.is_over)
+    }
+
+    fn set(&mut self, undo: Undo) {
+        self.is_over = false;
+        match &mut self.undo {
+            Some(memory) => **memory = undo,
+            None => self.undo = Some(Box::new(undo)),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.is_over = true;
+    }
 }
 
 /// What may still show that nothing was lost.
@@ -67,7 +92,7 @@ impl Recovery {
             out: 0,
             flight: 0,
             duplicate_acks: 0,
-            undo: None,
+            undo: Saved::default(),
             frto: Frto::Off,
         }
     }
@@ -79,7 +104,7 @@ impl Recovery {
 
     /// The window of before a reduction says nothing about the path any more.
     pub(crate) fn forget_window(&mut self) {
-        self.undo = None;
+        self.undo.forget();
     }
 
     /// Something was sent, first or again.
@@ -94,7 +119,7 @@ impl Recovery {
         if self.phase == Phase::Open {
             return;
         }
-        if let Some(undo) = &mut self.undo {
+        if let Some(undo) = self.undo.get() {
             if let Proof::Echo(first) = &mut undo.proof {
                 first.get_or_insert(timestamp);
             }
@@ -287,7 +312,7 @@ impl Connection {
         self.recovery.phase = Phase::Open;
         self.recovery.frto = Frto::Off;
         self.recovery.duplicate_acks = 0;
-        if let Some(undo) = &mut self.recovery.undo {
+        if let Some(undo) = self.recovery.undo.get() {
             undo.proof = Proof::Reports {
                 until: self.snd.nxt,
             };
@@ -351,23 +376,23 @@ impl Connection {
     }
 
     fn save_for_undo(&mut self) {
-        self.recovery.undo = Some(Box::new(Undo {
+        self.recovery.undo.set(Undo {
             before: self.congestion.before(),
             proof: Proof::Echo(None),
             resent: Unreported::default(),
-        }));
+        });
     }
 
     /// Takes back the reduction if the ACK proves that nothing was lost: it answers an original transmission
     /// (RFC 4015, by timestamps), or everything resent has been reported as a duplicate (RFC 3708). Answers whether it has.
     pub(crate) fn try_undo(&mut self, progress: &Progress) -> bool {
-        let Some(undo) = &mut self.recovery.undo else {
+        let Some(undo) = self.recovery.undo.get() else {
             return false;
         };
         if let Proof::Reports { until } = undo.proof
             && self.snd.una.after(until)
         {
-            self.recovery.undo = None;
+            self.recovery.undo.forget();
             return false;
         }
         let twice = progress.reported_twice;
@@ -388,13 +413,14 @@ impl Connection {
     }
 
     pub(crate) fn take_reduction_back(&mut self) {
-        let Some(undo) = self.recovery.undo.take() else {
+        let Some(undo) = self.recovery.undo.get() else {
             return;
         };
+        self.congestion.undo(&undo.before);
+        self.recovery.undo.forget();
         if self.recovery.phase == Phase::Loss {
             self.events.counted.add(Counted::SpuriousTimeout);
         }
-        self.congestion.undo(&undo.before);
         self.board.unmark_lost();
         self.recovery.phase = Phase::Open;
         self.recovery.frto = Frto::Off;
@@ -418,7 +444,7 @@ impl Connection {
             // The probe repaired a loss that nothing else will tell of: react to it once.
             self.rack.probe = None;
             if self.recovery.phase == Phase::Open {
-                self.recovery.undo = None;
+                self.recovery.undo.forget();
                 self.reduce(flight);
                 self.congestion.set_cwnd(self.congestion.ssthresh());
             }

@@ -3,45 +3,70 @@
 use wire::SeqNum;
 
 /// Ranges that were resent and not reported, once for each time.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Unreported(Vec<(SeqNum, SeqNum)>);
+#[derive(Clone, Debug)]
+pub(crate) struct Unreported {
+    ranges: [(SeqNum, SeqNum); Unreported::MOST],
+    /// How many there are; or one more than there is room for, and they are never all reported.
+    count: usize,
+}
+
+impl Default for Unreported {
+    fn default() -> Self {
+        Unreported {
+            ranges: [(SeqNum(0), SeqNum(0)); Unreported::MOST],
+            count: 0,
+        }
+    }
+}
 
 impl Unreported {
-    /// More ranges than these are never all reported.
-    const MOST: usize = 128;
+    /// More ranges than these are not kept.
+    const MOST: usize = 32;
 
     /// `start..end` was sent again.
     pub(crate) fn add(&mut self, start: SeqNum, end: SeqNum) {
-        let has_room = self.0.len() <= Self::MOST;
-        match self.0.last_mut() {
+        match self.known_mut().and_then(<[_]>::last_mut) {
             Some(last) if last.1 == start => last.1 = end,
-            _ if has_room => self.0.push((start, end)),
-            _ => {}
+            _ => self.push((start, end)),
         }
     }
 
     /// The peer got this twice. Answers whether with it all that was resent is reported.
     pub(crate) fn report(&mut self, (start, end): (SeqNum, SeqNum)) -> bool {
-        if self.0.is_empty() || self.0.len() > Self::MOST {
-            return false;
-        }
+        let had_some = self.count > 0;
         let mut at = start;
         while at.before(end)
             && let Some(index) = self.first_in(at, end)
         {
-            let range = self.0.swap_remove(index);
+            let range = self.ranges[index];
+            self.count -= 1;
+            self.ranges[index] = self.ranges[self.count];
             let (from, to) = (range.0.max(at), range.1.min(end));
-            let rests = [(range.0, from), (to, range.1)];
-            self.0
-                .extend(rests.into_iter().filter(|rest| rest.0.before(rest.1)));
+            for rest in [(range.0, from), (to, range.1)] {
+                if rest.0.before(rest.1) {
+                    self.push(rest);
+                }
+            }
             at = to;
         }
-        self.0.is_empty()
+        had_some && self.count == 0
+    }
+
+    fn push(&mut self, range: (SeqNum, SeqNum)) {
+        if let Some(free) = self.ranges.get_mut(self.count) {
+            *free = range;
+        }
+        self.count = (self.count + 1).min(Self::MOST + 1);
+    }
+
+    /// All of them, if there was room.
+    fn known_mut(&mut self) -> Option<&mut [(SeqNum, SeqNum)]> {
+        self.ranges.get_mut(..self.count)
     }
 
     /// Of the ranges that have something of `at..end`, one of which that begins first.
     fn first_in(&self, at: SeqNum, end: SeqNum) -> Option<usize> {
-        let ranges = self.0.iter().enumerate();
+        let ranges = self.ranges.get(..self.count)?.iter().enumerate();
         let ranges = ranges.filter(|(_, range)| range.0.before(end) && range.1.after(at));
         let first = ranges.min_by_key(|(_, range)| at.distance_to(range.0.max(at)));
         first.map(|(index, _)| index)
