@@ -13,6 +13,8 @@ struct Known(AtomicU32);
 
 static KNOWN: Known = Known(AtomicU32::new(0));
 static WATCH: Once = Once::new();
+/// Forks that this process and those before it have begun.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The id of this process, also in the child of a fork. The child of a `vfork` has its parent's, if that has asked once: see [`borrows_memory`].
 #[inline]
@@ -36,7 +38,7 @@ fn find() -> u32 {
 /// Has the child of a fork know that it is another process.
 fn watch() {
     // SAFETY: a function that stays.
-    unsafe { libc::pthread_atfork(None, None, Some(learn)) };
+    unsafe { libc::pthread_atfork(Some(count), None, Some(learn)) };
     // SAFETY: asks only.
     if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } == size_of::<Known>() as i64 {
         // Some forks call no handlers (`_Fork`, clone(2)).
@@ -44,6 +46,15 @@ fn watch() {
         // SAFETY: the page has nothing but a number in it, which may be zero.
         let _ = unsafe { madvise(page, size_of::<Known>(), Advice::LinuxWipeOnFork) };
     }
+}
+
+extern "C" fn count() {
+    FORKS.fetch_add(1, Relaxed);
+}
+
+/// Since when this process shares with no other one what it has made: another value after each fork, in both processes.
+pub(crate) fn generation() -> (u32, u32) {
+    (id(), FORKS.load(Relaxed))
 }
 
 /// The child of a fork asks at once: the next who asks may be a child of its own by `vfork`, whose id would be taken for that of its parent.

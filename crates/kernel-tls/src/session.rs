@@ -41,6 +41,8 @@ pub struct Session {
     shuts: AtomicBool,
     /// An [`UnsentIs`].
     unsent_is: AtomicU8,
+    /// The process's [generation](crate::process::generation) that has made it: in others another process has the socket, too.
+    made_in: (u32, u32),
     /// The process whose thread sends the record that is held open, if nothing is added to it. Changed with the direction locked.
     open_watched_by: AtomicU32,
     /// A file has followed its last short message, and may follow the next one.
@@ -247,6 +249,7 @@ impl Session {
             closes: AtomicBool::new(false),
             shuts: AtomicBool::new(false),
             unsent_is: AtomicU8::new(UnsentIs::Kept as u8),
+            made_in: crate::process::generation(),
             open_watched_by: AtomicU32::new(0),
             joins_files: AtomicBool::new(false),
             waits: AtomicU8::new(UNKNOWN),

@@ -176,7 +176,7 @@ impl Session {
     }
 
     /// What is held open is made a record, and sent as far as there is room, the rest by and by, unless the peer takes nothing for 100 s, or the socket's
-    /// `TCP_USER_TIMEOUT`: then the connection is reset. With a linger time of 0 the rest is dropped, as Linux does (socket(7), `SO_LINGER`). For `close`.
+    /// `TCP_USER_TIMEOUT`: then the connection is reset, but for one that another process may go on with. With a linger time of 0 the rest is dropped, as Linux does (socket(7), `SO_LINGER`). For `close`.
     pub fn finish(self: &Arc<Self>, fd: BorrowedFd<'_>) {
         held::forget(self);
         if !self.sends() {
@@ -190,7 +190,9 @@ impl Session {
             }
             return flusher::let_go(self);
         }
-        self.set_unsent(UnsentIs::Limited);
+        if self.made_in == crate::process::generation() {
+            self.set_unsent(UnsentIs::Limited);
+        }
         flusher::watch(self, fd);
         // It may be watched already, as an open one.
         flusher::wake();

@@ -1,13 +1,11 @@
 //! `longshore stop`.
 
-use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use attachment::peer;
+use attachment::{dial, peer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -88,16 +86,16 @@ fn successor(ended: Pid, path: &Path, until: Instant) -> Result<Option<Pid>> {
     let until = until.min(Instant::now() + TAKE_OVER);
     let [mut pause, longest] = PAUSES;
     loop {
-        let stream = match UnixStream::connect(path) {
-            Ok(stream) => stream,
-            Err(error) => match error.kind() {
-                ErrorKind::NotFound | ErrorKind::ConnectionRefused => return Ok(None),
-                _ => return Err(error).with_context(|| format!("{}", path.display())),
+        // A socket whose queue is full gives no place until it is accepted from.
+        let left = until.saturating_duration_since(Instant::now());
+        match dial(path, left.max(PAUSES[0])) {
+            Ok(socket) => match peer::pid(&socket)? {
+                Some(number) if number == ended => {}
+                other => return Ok(other.filter(|number| is_longshore(*number))),
             },
-        };
-        match peer::pid(&stream)? {
-            Some(number) if number == ended => {}
-            other => return Ok(other.filter(|number| is_longshore(*number))),
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error).with_context(|| format!("{}", path.display())),
         }
         ensure!(
             Instant::now() < until,

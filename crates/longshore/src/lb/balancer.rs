@@ -17,7 +17,7 @@ use super::keys::{Roles, SessionKey};
 use super::parts::{Frontend, Parts, StartError};
 use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
-use super::session::{Fate, Session, Shared};
+use super::session::{Fate, KeptOfAll, Session, Shared};
 use super::sessions::Sessions;
 use super::tls::Tls;
 use crate::access_log::AccessLog;
@@ -80,6 +80,7 @@ impl Balancer {
                 touched: VecDeque::new(),
                 opened: VecDeque::new(),
                 splices: Vec::new(),
+                kept: KeptOfAll::default(),
                 can_splice: means.can_splice,
                 offload: means.offload,
                 access_log: None,

@@ -12,7 +12,7 @@ use super::config::{self, Mode};
 use super::counters::FrontendCounters;
 use super::keys::{Roles, SessionKey};
 use super::pool::Pool;
-use super::session::{Opened, Shared};
+use super::session::{KeptOfAll, Opened, Shared};
 use crate::access_log::AccessLog;
 use crate::admission::Admission;
 use crate::matching::Matcher;
@@ -32,6 +32,8 @@ pub(super) struct Parts {
     /// Streams of HTTP/2 that have begun.
     pub(super) opened: VecDeque<Opened>,
     pub(super) splices: Vec<Option<(SpliceHandle, SessionKey)>>,
+    /// What is kept of all requests to be sent again.
+    pub(super) kept: KeptOfAll,
     pub(super) can_splice: bool,
     /// What of TLS and of searches is the NIC's.
     pub(super) offload: Offload,
@@ -69,6 +71,7 @@ impl Parts {
             touched: &mut self.touched,
             opened: &mut self.opened,
             splices: &mut self.splices,
+            kept: &self.kept,
             // A splice would carry records to the backend.
             can_splice: self.can_splice && frontend.tls.is_none(),
             sheds: self.admission.sheds(now),

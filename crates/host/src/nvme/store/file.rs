@@ -68,6 +68,8 @@ impl Opened {
             (Call::Sync, _) => true,
             (Call::Write { durable: true, .. }, error) => match error {
                 Errno::INVAL | Errno::OPNOTSUPP | Errno::FBIG => false,
+                // It was not begun.
+                Errno::NOMEM | Errno::BUSY | Errno::PERM | Errno::ACCESS | Errno::BADF => false,
                 // Past the page cache only this write found no room.
                 Errno::NOSPC | Errno::DQUOT => !self.info.direct,
                 _ => true,

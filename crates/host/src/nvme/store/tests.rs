@@ -386,6 +386,8 @@ fn a_file_that_has_lost_something_makes_nothing_durable_any_more() {
         // What did not begin has lost nothing.
         let again = calls(&rig, &mut store, Operation::Flush, &[-libc::ECANCELED]);
         assert_eq!(again, ("sync ".into(), Some(Err(Status::INTERRUPTED))));
+        let refused = calls(&rig, &mut store, write(true), &[-libc::ENOMEM]);
+        assert_eq!(refused.1, Some(Err(Status::INTERRUPTED)));
         // One that was under way when another was told.
         let mut late = task(&rig, Operation::Flush);
         assert!(matches!(another.step(&mut late, None), Next::Step(_)));

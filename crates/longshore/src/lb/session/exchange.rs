@@ -7,15 +7,12 @@ use crate::lb::http::{Body, Framing, PieceKind, Upgrading};
 use crate::lb::leg::{Filled, Leg};
 
 use super::attempt::Failure;
+use super::kept::{self, Kept, KeptOfAll};
 use super::response::Pulled;
 use super::{Session, Shared, Step};
 
-/// Bytes of a request that are kept until its response begins, so that it can be sent again.
-pub(super) const REPLAY_BYTES: usize = 64 * 1024;
-/// As many of all clients' requests: where there are many, each of them may keep less.
-const REPLAY_BYTES_OF_ALL: u64 = 32 << 20;
-/// Of that, memory that is kept from one request to the next.
-const KEPT_BYTES: usize = 4096;
+/// Memory for what may be sent again that stays from one request to the next.
+const SPARE_BYTES: usize = 4096;
 
 /// How often a client is looked at that had no window for more of its request.
 const CLOSED: Duration = Duration::from_secs(1);
@@ -36,6 +33,8 @@ pub(super) struct Exchange {
     /// The head as it goes on, and the content behind it, as long as they may be sent again.
     pub replay: Vec<u8>,
     pub replay_sent: usize,
+    /// Content in `replay`, as it counts.
+    pub kept: Kept,
     /// Nothing of the request is missing in `replay`.
     pub is_replayable: bool,
     /// It may be sent twice.
@@ -69,6 +68,8 @@ pub(super) struct Exchange {
 
     /// The client has got something of the final response.
     pub has_response: bool,
+    /// The client may wait to be told so before it sends content, of which none has come.
+    pub expects: bool,
     /// The client was told to continue.
     pub told_to_continue: bool,
     /// Lines of the server's head that were looked at.
@@ -89,6 +90,7 @@ impl Default for Exchange {
             wants_fresh: false,
             replay: Vec::new(),
             replay_sent: 0,
+            kept: Kept::default(),
             is_replayable: true,
             is_idempotent: true,
             is_head: false,
@@ -107,6 +109,7 @@ impl Default for Exchange {
             moved: None,
             asks_to_close: false,
             has_response: false,
+            expects: false,
             told_to_continue: false,
             response_scanned: 0,
             response: Body::new(Framing::None),
@@ -125,7 +128,7 @@ impl Exchange {
             std::mem::take(&mut self.tried),
         );
         replay.clear();
-        replay.shrink_to(KEPT_BYTES);
+        replay.shrink_to(SPARE_BYTES);
         tried.clear();
         *self = Exchange {
             replay,
@@ -140,7 +143,8 @@ impl Exchange {
         self.is_replayable = false;
         if self.replay_sent == self.replay.len() {
             self.replay.clear();
-            self.replay.shrink_to(KEPT_BYTES);
+            self.kept.release();
+            self.replay.shrink_to(SPARE_BYTES);
             self.replay_sent = 0;
         }
     }
@@ -156,10 +160,12 @@ impl Exchange {
         self.pending > 0 || self.replay_sent < self.replay.len()
     }
 
-    /// Whether so much more of the request is kept to be sent again, with so many clients. One that may not be sent twice is not sent again once a server
-    /// has got some of it.
-    fn may_keep(&self, len: usize, clients: u64) -> bool {
-        self.is_idempotent && self.is_replayable && self.replay.len() + len <= most_kept(clients)
+    /// Whether so much more of the request is kept to be sent again. One that may not be sent twice is not sent again once a server has got some of it.
+    fn keeps(&mut self, len: usize, of_all: &KeptOfAll) -> bool {
+        self.is_idempotent
+            && self.is_replayable
+            && self.replay.len() + len <= kept::MOST
+            && self.kept.keep(of_all, len)
     }
 
     /// The client is to send more of the request, and nothing else hinders.
@@ -294,11 +300,11 @@ impl Session {
                 }
             };
         }
-        let clients = sh.counters.connections_open;
-        let may_keep = exchange.may_keep(len, clients) && self.client.may_keep(len);
+        exchange.expects = false;
+        let keeps = self.client.may_keep(len) && exchange.keeps(len, sh.kept);
         if piece.kind == PieceKind::Dropped {
             self.client.inbox.consume(len);
-        } else if may_keep {
+        } else if keeps {
             exchange.replay.extend_from_slice(&bytes[..len]);
             self.client.inbox.consume(len);
         } else {
@@ -306,6 +312,7 @@ impl Session {
             // What counts as not kept takes no memory.
             exchange.replay = Vec::new();
             exchange.replay_sent = 0;
+            exchange.kept.release();
             exchange.pending = len;
         }
         Ok(true)
@@ -402,32 +409,16 @@ impl Session {
     }
 }
 
-/// Bytes of its request that each of so many clients may have kept.
-fn most_kept(clients: u64) -> usize {
-    let share = REPLAY_BYTES_OF_ALL / clients.max(1);
-    REPLAY_BYTES.min(usize::try_from(share).unwrap_or(REPLAY_BYTES))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_of_requests_does_not_grow_with_the_clients() {
-        assert_eq!(most_kept(0), REPLAY_BYTES);
-        assert_eq!(most_kept(512), REPLAY_BYTES);
-        for clients in [513, 10_000, 100_000] {
-            assert!(most_kept(clients) as u64 * clients <= REPLAY_BYTES_OF_ALL);
-        }
-        assert!(most_kept(10_000) > 3000);
-    }
-
-    #[test]
     fn what_must_not_be_sent_twice_is_not_kept() {
-        let mut exchange = Exchange::default();
-        assert!(exchange.may_keep(10, 1));
-        assert!(!exchange.may_keep(REPLAY_BYTES + 1, 1));
+        let (mut exchange, of_all) = (Exchange::default(), KeptOfAll::default());
+        assert!(exchange.keeps(10, &of_all));
+        assert!(!exchange.keeps(kept::MOST + 1, &of_all));
         exchange.is_idempotent = false;
-        assert!(!exchange.may_keep(10, 1));
+        assert!(!exchange.keeps(10, &of_all));
     }
 }

@@ -16,6 +16,7 @@ mod ending;
 mod exchange;
 mod http2;
 mod introduction;
+mod kept;
 mod log;
 mod reader;
 mod request;
@@ -49,6 +50,7 @@ use crate::min_rate::Pace;
 use attempt::Failure;
 use exchange::Exchange;
 pub use http2::Opened;
+pub use kept::KeptOfAll;
 use log::Logged;
 
 /// How long a client that asks for nothing is waited for, which is to be let go with its next response.
@@ -86,6 +88,8 @@ pub struct Shared<'a> {
     pub opened: &'a mut VecDeque<Opened>,
     /// Splices that sessions have asked for.
     pub splices: &'a mut Vec<Option<(SpliceHandle, SessionKey)>>,
+    /// What is kept of all requests to be sent again.
+    pub kept: &'a KeptOfAll,
     /// The stack splices.
     pub can_splice: bool,
     /// New requests are refused for want of memory, but for those of clients that have taken a response.
@@ -445,7 +449,7 @@ impl Session {
     fn expire(&mut self, sh: &mut Shared<'_>) -> Step {
         let stage = self.stage;
         match stage {
-            Stage::Request if self.client.inbox.is_empty() => self.finish(sh),
+            Stage::Request if self.client.inbox.is_empty() => self.finish_requests(sh),
             Stage::Request => {
                 sh.counters.client_timeouts += 1;
                 self.refuse(Status::REQUEST_TIMEOUT, false, sh)

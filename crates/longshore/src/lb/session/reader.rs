@@ -54,10 +54,15 @@ impl Session {
         let closed = self.client.closed_for(sh.now);
         let had_no_window = std::mem::replace(&mut self.exchange.closed, closed) != closed;
         let was_held_up = std::mem::take(&mut self.exchange.was_held_up);
-        if was_held_up || had_no_window || !self.exchange.awaits_client() {
+        let waits_for_us = self.exchange.expects && !self.exchange.told_to_continue;
+        if was_held_up || had_no_window || waits_for_us || !self.exchange.awaits_client() {
             self.sender.forgive();
         }
-        let info = sh.stack.info(self.client.id)?;
+        let Some(info) = sh.stack.info(self.client.id) else {
+            // Its connection has just ended, which is yet to be told.
+            self.sender.stop();
+            return None;
+        };
         let sent = info.tcp.as_ref().map_or(0, |tcp| tcp.bytes_received);
         let progress = Progress::of_sender(sent);
         let slow = self.sender.look(sh.now, &sh.frontend.min_rate, progress)?;

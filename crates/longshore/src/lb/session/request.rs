@@ -62,8 +62,14 @@ impl Session {
         if fate != Fate::Waits || self.stage != Stage::Request || !self.client.inbox.is_empty() {
             return fate;
         }
-        let step = self.finish(sh);
+        let step = self.finish_requests(sh);
         self.go_on(step, sh)
+    }
+
+    /// No more requests are taken from a client that has asked for nothing: the server that was kept for it is let go.
+    pub(super) fn finish_requests(&mut self, sh: &mut Shared<'_>) -> Step {
+        self.drop_server(true, sh);
+        self.finish(sh)
     }
 
     fn handle_request(&mut self, start: usize, end: usize, sh: &mut Shared<'_>) -> Step {
@@ -114,6 +120,7 @@ impl Session {
         exchange.client_keeps = keeps;
         exchange.is_last = !request.keep_alive;
         exchange.upgrading = request.upgrading;
+        exchange.expects = request.is_newer && request.field("expect").is_some();
         exchange.content = Body::new(request.framing);
         if request.upgrading == Upgrading::Upgrade {
             exchange.protocols = request.protocols();

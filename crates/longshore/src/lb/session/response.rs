@@ -176,6 +176,8 @@ impl Session {
             return None;
         }
         exchange.begin_response();
+        // From here on the client may send no more for long: what it is sent may be what it waits for.
+        self.sender.stop();
         if self.client.conduit.is_none() {
             self.reader.begin(sh.now, &sh.frontend.min_rate);
         }

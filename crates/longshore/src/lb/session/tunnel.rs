@@ -46,6 +46,7 @@ impl Session {
         self.watch_reader(sh);
         if sh.frontend.mode == Mode::Http {
             self.exchange.replay = Vec::new();
+            self.exchange.kept.release();
         }
     }
 
