@@ -199,6 +199,23 @@ fn moments_without_a_window_count_as_they_are() {
     assert_eq!(counters.client_timeouts, 1);
 }
 
+/// Its connection ends before the load balancer looks again, and by then its rate is to be looked at.
+#[test]
+fn an_upload_ends_with_its_connection_when_its_rate_is_due() {
+    let frontend = "min-rate-time = \"5s\"\nidle-time = \"2m\"";
+    let mut rig = Rig::new(&secure(frontend, "", &[8081]), &[(8081, Manner::Serves)]);
+    let post = b"\x00\x00\x06\x01\x04\x00\x00\x00\x01\x83\x87\x84\x01\x01h";
+    let client = rig.client_of(client_of(b"h2"), [PREFACE, post].concat());
+    rig.run(|rig| active(rig) == 1);
+    rig.run_for(Duration::from_millis(4900));
+    rig.reset(client);
+    rig.step_peers();
+    let due = rig.world.now() + Duration::from_millis(200);
+    rig.world.advance_to(due);
+    rig.run(|rig| counters(rig).connections_open == 0);
+    assert_eq!(active(&rig), 0);
+}
+
 /// What their heads take is free again when streams are gone: these are more than 1 MiB.
 #[test]
 fn heads_of_streams_that_are_gone_do_not_count() {
