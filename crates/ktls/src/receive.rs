@@ -288,18 +288,28 @@ fn duration(time: &timespec) -> Result<Duration, Errno> {
     }
 }
 
+/// The caller's room, up to the first piece at no address: what comes before is received, as Linux does.
+///
 /// # Safety
 /// There are `count` pieces, which live as long as the answer and do not overlap.
 unsafe fn scatter<'a>(pieces: *const iovec, count: usize) -> Result<Vec<&'a mut [u8]>, Errno> {
     if count > MAX_PIECES {
         return Err(Errno::INVAL);
     }
-    // SAFETY: `bytes` has the caller's word for each, and there are `count`.
-    let slice = |at| unsafe {
-        let piece: &iovec = &*pieces.add(at);
-        bytes(piece.iov_base, piece.iov_len)
-    };
-    (0..count).map(slice).collect()
+    let mut room: Vec<&mut [u8]> = Vec::with_capacity(count);
+    for at in 0..count {
+        // SAFETY: `bytes` has the caller's word for each, and there are `count`.
+        let piece = unsafe {
+            let piece: &iovec = &*pieces.add(at);
+            bytes(piece.iov_base, piece.iov_len)
+        };
+        match piece {
+            Ok(piece) => room.push(piece),
+            Err(_) if room.iter().any(|piece| !piece.is_empty()) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(room)
 }
 
 /// The caller's room; `EFAULT` if it has some at no address.
