@@ -240,7 +240,16 @@ impl Session {
                 Event::ReceiveKeys(keys) => {
                     self.rekey_receive(keys, stream.start() + self.opened_len, out)
                 }
-                Event::KeyUpdateRequested => self.owes_update = true,
+                Event::KeyUpdateRequested => {
+                    self.owes_update = true;
+                    // At once where the peer has taken everything; else before the next data, once for all requests.
+                    if out.send.is_empty() && self.prepare_keys(out).is_err() {
+                        continue;
+                    }
+                    if let Some(failed) = self.failed.take() {
+                        return Some(failed);
+                    }
+                }
                 Event::Ticket => {}
                 Event::RefuseRenegotiation => self.send_alert(Alert::NoRenegotiation, out),
                 Event::CloseNotify => self.peer_closed = true,
