@@ -79,6 +79,15 @@ fn run(
     [end(client, client_error), end(server, server_error)]
 }
 
+/// A client that has read the server's Finished, and a server that has not got the client's.
+fn before_finished(config: &PskServerConfig, key: Psk) -> [Handshake; 2] {
+    let mut client = Handshake::psk_client(&client(key)).expect("a client");
+    let mut server = Handshake::psk_server(config).expect("a server");
+    server.feed(&client.poll_output().unwrap()).unwrap();
+    client.feed(&server.poll_output().unwrap()).unwrap();
+    [client, server]
+}
+
 fn same(ours: &CryptoInfo, theirs: &CryptoInfo) -> bool {
     ours == theirs && ours.version == Version::Tls13 && ours.sequence == 0
 }
@@ -113,10 +122,7 @@ fn a_record_that_is_too_long_is_refused_with_an_alert_once_the_peer_speaks_tls()
     let Some(config) = server(vec![key.clone()], None) else {
         return;
     };
-    let mut client = Handshake::psk_client(&client(key)).expect("a client");
-    let mut server = Handshake::psk_server(&config).expect("a server");
-    server.feed(&client.poll_output().unwrap()).unwrap();
-    client.feed(&server.poll_output().unwrap()).unwrap();
+    let [_, mut server] = before_finished(&config, key);
     let error = server.feed(&long).unwrap_err();
     assert!(matches!(error, HandshakeError::NotTls(_)), "{error}");
     let alert = server.poll_output().expect("an alert");
@@ -132,10 +138,7 @@ fn records_behind_the_handshake_are_left_over() {
     let Some(config) = server(vec![key.clone()], None) else {
         return;
     };
-    let mut client = Handshake::psk_client(&client(key)).expect("a client");
-    let mut server = Handshake::psk_server(&config).expect("a server");
-    server.feed(&client.poll_output().unwrap()).unwrap();
-    client.feed(&server.poll_output().unwrap()).unwrap();
+    let [mut client, mut server] = before_finished(&config, key);
     assert!(client.is_done());
     let mut finished = client.poll_output().unwrap();
     let record = [&[23, 3, 3, 0, 30][..], &[7; 30]].concat();

@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(100);
 /// It is looked at so often within that time.
 const LOOKS: u32 = 10;
 
-/// A socket that waits for its peer, and that nobody has open.
+/// A socket that waits for its peer, and that the program has closed.
 #[derive(Debug)]
 pub(crate) struct Patience {
     limit: Duration,

@@ -116,7 +116,7 @@ pub fn map_file(file: OwnedFd, offset: u64, len: usize) -> Result<Arc<Region>, M
     })
 }
 
-/// The same, of a host's share, for who does not show it to anybody else.
+/// The same, of a host's share, for a caller that does not pass the memory on.
 pub(crate) fn map_passed_file(
     file: BorrowedFd<'_>,
     offset: u64,

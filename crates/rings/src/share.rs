@@ -18,7 +18,7 @@ pub(crate) enum Failure {
     Refused(Refusal),
     /// It does not answer.
     Silent(Errno),
-    /// There is none.
+    /// The host is not connected to a NIC now.
     NoNic,
 }
 

@@ -4,7 +4,7 @@
 //! it off. So it says so when it joins one and when it leaves, twice each, and when a querier asks. A link-local address that is tentative speaks for nothing:
 //! reports are from the unspecified one until then, and are sent once more after that (RFC 3590).
 //!
-//! A querier of version 1 is answered in its version; that others answer for a group keeps nobody back, for groups of this kind have one member mostly.
+//! A querier of version 1 is answered in its version; reports of other hosts suppress none of its own, for groups of this kind have one member mostly.
 
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv6Addr};

@@ -112,7 +112,7 @@ impl PduData<'_> {
 /// Where the data of a received PDU goes.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination<'a> {
-    /// There is none.
+    /// The PDU has no data, or they are not placed.
     Nothing,
     /// Registered memory, of at least the data's length. It stays registered until the PDU has ended.
     Slices(&'a [Slice]),

@@ -265,7 +265,7 @@ fn no_context_begins_between_messages_once_the_application_has_turned_it_off() {
     assert_eq!(info.tls.expect("TLS").receive, OffloadState::Software);
 }
 
-/// A peer that changes its keys again and again and sends nothing under them ends the connection, whoever decrypts.
+/// A peer that changes its keys again and again and sends nothing under them ends the connection, with the NIC and without.
 #[test]
 fn records_without_data_do_not_justify_key_updates() {
     let others: [Other; 2] = [

@@ -81,7 +81,7 @@ pub enum TlsRole {
 /// TLS on a socket.
 #[derive(Debug)]
 pub(crate) enum Tls {
-    /// There is none.
+    /// The socket is without TLS.
     None,
     /// The handshake is under way.
     Handshake(Box<Handshaking>),

@@ -15,7 +15,7 @@ use super::options::Stop;
 
 /// How long a process that takes over may need until it listens, once the one before it has left the place.
 const TAKE_OVER: Duration = Duration::from_secs(10);
-/// The first and the longest pause between two looks for it. Each look takes a place in the queue of a socket that nobody accepts from.
+/// The first and the longest pause between two looks for it. Each look takes a place in the queue of a socket from which no connection is accepted any more.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
 
 /// Asks the service that listens at a control socket to end, and waits until it has. So does a process that was taking its place meanwhile.

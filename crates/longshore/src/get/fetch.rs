@@ -34,7 +34,7 @@ pub(super) enum Outcome {
     },
     /// It is elsewhere.
     Redirect(String),
-    /// There is none.
+    /// The response has a status that comes without the content.
     Status(ResponseHead),
 }
 

@@ -226,7 +226,7 @@ fn what_is_under_way_is_not_drained() {
     assert!(!peer.connection.owes_ack() && peer.connection.is_drained());
 }
 
-/// Whoever takes the connection over does not know that a probe is due.
+/// The new owner of the connection does not know that a probe is due.
 #[test]
 fn a_keep_alive_probe_is_under_way_until_it_is_sent() {
     let mut peer = Peer::modern();

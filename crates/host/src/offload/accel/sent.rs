@@ -1,7 +1,7 @@
 //! What the NIC sends of connections that it finishes, for as long as a router may say that it is too big.
 //!
-//! The NIC heeds such a report itself. The host, which has forgotten the connection, learns from it what the path takes, for the next one to there; and whoever
-//! has not seen the connection must not be able to teach it (RFC 5927 §4.1).
+//! The NIC heeds such a report itself. The host, which has forgotten the connection, learns from it what the path takes, for the next one to there; and a
+//! sender that has not seen the connection must not be able to teach it (RFC 5927 §4.1).
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use crate::lb::http::Response;
 /// How the content of a request goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// There is none.
+    /// The request has no content.
     None,
     /// It is as long as the head says, which `h2` checks.
     Length,

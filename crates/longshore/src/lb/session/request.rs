@@ -115,7 +115,7 @@ impl Session {
         exchange.is_head = request.method == "HEAD";
         exchange.is_newer = request.is_newer;
         exchange.is_idempotent = request.is_idempotent();
-        // Behind CONNECT a client may have sent bytes of its tunnel, which are no request if there is none (RFC 9931).
+        // Behind CONNECT a client may have sent bytes of its tunnel, which are no request if the tunnel is refused (RFC 9931).
         let keeps = request.keep_alive && request.upgrading != Upgrading::Connect;
         exchange.client_keeps = keeps;
         exchange.is_last = !request.keep_alive;
