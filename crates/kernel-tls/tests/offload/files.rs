@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
+use std::process::Command;
 use std::time::Duration;
 
 use kernel_tls::{Counter, Errno, RECORD_TYPE_DATA, TLS_TX_ZEROCOPY_RO, counters};
@@ -102,7 +103,10 @@ fn a_file_goes_without_a_copy_where_it_may() {
     file.seek(SeekFrom::Start(0)).expect("memory");
     let (sender, received) = connect();
     sender.set_keys(&keys((0x0304, 51), 1, 5));
-    sender.allow_zerocopy();
+    match std::env::var_os(nic::ZEROCOPY) {
+        None => sender.allow_zerocopy(),
+        Some(_) => sender.socket.set_nonblocking(true).expect("a socket"),
+    }
     let before = counters().get(Counter::TxZerocopyBytes);
     let mut sent = 0;
     while sent < bytes.len() {
@@ -119,6 +123,22 @@ fn a_file_goes_without_a_copy_where_it_may() {
         "the file stands behind what was sent"
     );
     assert_eq!(finish(sender, received, None), bytes);
+}
+
+/// The same test in a process of its own, whose library is told so at its start.
+#[test]
+fn a_file_goes_without_a_copy_where_the_library_was_told_that_all_may() {
+    let this = std::env::current_exe().expect("this program");
+    let output = Command::new(this)
+        .args(["--exact", "files::a_file_goes_without_a_copy_where_it_may"])
+        .env(nic::ZEROCOPY, "1")
+        .output()
+        .expect("this program again");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -88,12 +88,15 @@ fn with<R>(look: impl FnOnce(&mut World) -> R) -> R {
     look(world().get_or_insert_default())
 }
 
+/// Variable of the environment: files go without a copy also where a program has not said that they may.
+pub const ZEROCOPY: &str = "LONGSHORE_TEST_ZEROCOPY";
+
 /// Starts the NIC, and tells the library of it.
 pub fn start() {
     PATH.get_or_init(|| {
         let name = format!("kernel-tls-test.{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        kernel_tls::use_nic(&path, false);
+        kernel_tls::use_nic(&path, std::env::var_os(ZEROCOPY).is_some());
         listen(&path);
         // SAFETY: a function that stays.
         unsafe { libc::atexit(remove_socket) };

@@ -493,3 +493,27 @@ fn a_nic_that_comes_back_is_told_all_keys_that_are_still_needed() {
     let received = read_all(peer);
     assert_eq!(finish(sender, received, None), data);
 }
+
+/// Nothing that was sent under the first keys is sent again.
+#[test]
+fn a_nic_that_comes_back_is_not_told_keys_whose_bytes_the_peer_has() {
+    let _alone = nic::alone();
+    let (sender, received) = connect();
+    let case = (0x0304, 51);
+    sender.set_keys(&keys(case, 1, 5));
+    sender.send_all(b"before, ", RECORD_TYPE_DATA, 0);
+    sender.set_keys(&keys(case, 2, 0));
+    sender.send_all(b"after", RECORD_TYPE_DATA, 0);
+    eventually("the peer has acknowledged all", || {
+        nic::unacknowledged(&sender.socket) == 0
+    });
+    nic::stop();
+    nic::restart();
+    let cookie = sender.cookie;
+    eventually("the keys are told again", || {
+        !nic::flow(cookie).resumed.is_empty()
+    });
+    let data = finish(sender, received, None);
+    assert_eq!(data, b"before, after");
+    assert_eq!(nic::flow(cookie).resumed.len(), 1);
+}
