@@ -182,6 +182,36 @@ fn reneging_is_survived() {
     assert!(peer.ack.at_or_after(base + 10 * mss), "{resent:?}");
 }
 
+/// RFC 6675 §5.1: as long as the oldest segment is not selectively acknowledged, a timeout forgets nothing that the peer has.
+#[test]
+fn a_timeout_resends_only_what_the_peer_has_not() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    let had = [base + 2 * mss, base + 3 * mss];
+    peer.sack(&[(base + 2 * mss, base + 4 * mss)]);
+    peer.sent();
+    while peer.info().recovery != "loss" {
+        peer.next_timer();
+        let resent = peer.sent_data();
+        assert!(resent.iter().all(|(seq, _)| !had.contains(seq)));
+    }
+    let mut resent = Vec::new();
+    while peer.ack.before(base + 10 * mss) && resent.len() < 50 {
+        let sent = peer.sent_data();
+        if sent.is_empty() {
+            peer.next_timer();
+        }
+        for (seq, len) in sent {
+            resent.push(seq);
+            if seq == peer.ack {
+                let end = seq + len;
+                peer.acknowledge(if end == had[0] { base + 4 * mss } else { end });
+            }
+        }
+    }
+    assert!(peer.ack.at_or_after(base + 10 * mss), "{resent:?}");
+    assert!(resent.iter().all(|seq| !had.contains(seq)), "{resent:?}");
+}
+
 /// RFC 5681 §3.2 and RFC 6582 without SACK.
 #[test]
 fn duplicate_acks_do_without_sack() {

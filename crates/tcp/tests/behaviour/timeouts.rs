@@ -83,6 +83,47 @@ fn a_report_that_a_probe_came_twice_may_be_late() {
     assert!(peer.info().cwnd >= before.cwnd);
 }
 
+/// RFC 8985 §6.3: a timeout says nothing of what was sent less than a round-trip time before it.
+#[test]
+fn a_timeout_leaves_alone_what_was_sent_just_before_it() {
+    let (mut peer, base) = outstanding(2);
+    peer.acknowledge(base + MSS);
+    let base = base + MSS;
+    peer.next_timer();
+    peer.sent();
+    let timeout = peer.connection.poll_timeout().expect("a timeout") - peer.now;
+    peer.pass(timeout - ms(1));
+    peer.queue(MSS);
+    assert_eq!(peer.sent_data(), [(base + MSS, MSS)]);
+    peer.pass(ms(1));
+    assert_eq!(peer.info().recovery, "loss");
+    assert_eq!(peer.sent_data(), [(base, MSS)]);
+    peer.pass(ms(5));
+    peer.acknowledge(base + MSS);
+    assert_eq!(peer.sent_data(), []);
+}
+
+/// RFC 2018 §2: blocks of a peer that has not agreed to SACK are nothing.
+#[test]
+fn a_report_of_a_peer_without_sack_is_not_heard() {
+    let options = Options {
+        sack_permitted: false,
+        ..modern()
+    };
+    let mut peer = Peer::connected(&Config::default(), options);
+    let base = peer.connection.snd_nxt();
+    peer.queue(2 * MSS);
+    peer.sent();
+    peer.acknowledge(base + MSS);
+    while peer.info().retrans == 0 {
+        peer.next_timer();
+        peer.sent();
+    }
+    peer.acknowledge(base + 2 * MSS);
+    peer.sack(&[(base + MSS, base + 2 * MSS)]);
+    assert_eq!((peer.info().dsack_dups, peer.info().undos), (0, 0));
+}
+
 /// RFC 8985 §7.3: the last segment, with the FIN that it had.
 #[test]
 fn a_probe_has_the_last_data_with_the_fin() {
