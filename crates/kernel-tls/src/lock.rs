@@ -1,6 +1,6 @@
 //! A lock in memory that several processes share.
 
-use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
 
 use rustix::thread::futex;
 use rustix::time::Timespec;
@@ -12,6 +12,8 @@ pub(crate) struct ProcessLock {
     /// Process of the holder, or [`FREE`].
     holder: AtomicU32,
     waiters: AtomicU32,
+    /// The holder leaves what is guarded in order whenever it dies. Of no meaning while there is no holder.
+    keeps_order: AtomicBool,
 }
 
 const FREE: u32 = 0;
@@ -61,7 +63,10 @@ impl ProcessLock {
                     .compare_exchange(holder, me, SeqCst, SeqCst)
                     .is_ok()
             {
-                return Taken::FromTheDead;
+                return match self.keeps_order.swap(false, SeqCst) {
+                    true => Taken::Orderly,
+                    false => Taken::FromTheDead,
+                };
             }
         }
     }
@@ -69,6 +74,11 @@ impl ProcessLock {
     /// Takes the lock if it is free.
     pub(crate) fn try_lock(&self) -> bool {
         self.try_take(crate::process::id())
+    }
+
+    /// What its holder does from here on leaves what is guarded in order also if the process dies in the middle.
+    pub(crate) fn keep_order(&self) {
+        self.keeps_order.store(true, SeqCst);
     }
 
     /// Gives the lock back.
@@ -80,9 +90,13 @@ impl ProcessLock {
     }
 
     fn try_take(&self, me: u32) -> bool {
-        self.holder
-            .compare_exchange(FREE, me, SeqCst, Relaxed)
-            .is_ok()
+        let taken = self.holder.compare_exchange(FREE, me, SeqCst, Relaxed);
+        if taken.is_ok() {
+            // Before anything is changed: a process that dies before this has changed nothing.
+            self.keeps_order.store(false, Relaxed);
+            compiler_fence(SeqCst);
+        }
+        taken.is_ok()
     }
 }
 

@@ -491,6 +491,13 @@ impl<T> Guarded<T> {
     }
 }
 
+impl<T> Guard<'_, T> {
+    /// What this process does from here on leaves the direction in order, also if it dies in the middle.
+    pub(crate) fn keep_order(&self) {
+        self.guarded.lock.keep_order();
+    }
+}
+
 impl<T> Deref for Guard<'_, T> {
     type Target = T;
 

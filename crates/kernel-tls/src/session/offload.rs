@@ -273,6 +273,8 @@ impl Session {
             return false;
         }
         let mut sending = self.sending();
+        // The NIC may be told twice, as by a child that ends at once and by its parent.
+        sending.guard.keep_order();
         let is_with_device = sending.device.agreement.is_with_device();
         let has_keys_there = is_with_device || sending.device.last_older().is_some();
         if !has_keys_there || sending.keys.check().is_err() || socket::is_over(fd.as_fd()) {

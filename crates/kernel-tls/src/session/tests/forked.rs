@@ -1,8 +1,10 @@
-//! A record that is held open when the process that has opened it ends, and a child of it has the socket too.
+//! What becomes of a direction whose process ends in the middle of something, and of a record that it has held open; a child of it has the socket too.
 
 use std::io::{PipeReader, Read, pipe};
 use std::os::fd::AsFd;
 use std::time::Duration;
+
+use rustix::io::Errno;
 
 use super::{End, TLS_1_3, keyed};
 use crate::RECORD_TYPE_DATA;
@@ -71,4 +73,24 @@ fn a_record_that_is_open_leaves_when_its_process_ends() {
     });
     wait_for(parent);
     assert_eq!(b.read_exactly(4), b"open");
+}
+
+/// A record number could be used twice, unless the process was about something that may end anywhere, as when it tells a new NIC its keys.
+#[test]
+fn a_direction_has_ended_with_a_process_that_was_changing_it() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    for keeps_order in [true, false] {
+        let child = fork(|| {
+            let sending = a.session.sending();
+            if keeps_order {
+                sending.guard.keep_order();
+            }
+            std::mem::forget(sending);
+            true
+        });
+        wait_for(child);
+        let sent = a.send(b"after", RECORD_TYPE_DATA, libc::MSG_NOSIGNAL);
+        assert_eq!(sent, if keeps_order { Ok(5) } else { Err(Errno::PIPE) });
+    }
+    assert_eq!(b.read_exactly(5), b"after");
 }
