@@ -79,6 +79,8 @@ pub struct Packet {
     sent: usize,
     /// When to try the others again, for which the kernel had no memory.
     retry_at: Option<Instant>,
+    /// Since when each frame was refused, if the last one was.
+    refused_since: Option<Instant>,
     counters: vnet::Counters,
 }
 
@@ -130,6 +132,7 @@ impl Packet {
             queued: Vec::with_capacity(BATCH),
             sent: 0,
             retry_at: None,
+            refused_since: None,
             counters: vnet::Counters::default(),
         })
     }
@@ -147,9 +150,10 @@ impl Packet {
                     self.counters.tx_bytes += bytes.sum::<usize>() as u64;
                     self.counters.tx_packets += count as u64;
                     self.sent += count;
+                    self.refused_since = None;
                 }
                 Err(Errno::INTR) => {}
-                Err(error) => match self.judge(error)? {
+                Err(error) => match self.judge(now, error)? {
                     Fate::Lost => self.sent += 1,
                     Fate::Waits => {
                         self.retry_at = Some(now + RETRY_INTERVAL);
@@ -165,24 +169,39 @@ impl Packet {
 
     /// Gives the kernel a frame whose head, behind its header, is in the first `front` bytes from `at` on of `outgoing`. `false`: it has no
     /// memory for it now.
-    fn send_parts(&mut self, at: usize, front: usize, parts: &Parts<'_>) -> io::Result<bool> {
+    fn send_parts(
+        &mut self,
+        now: Instant,
+        (at, front): (usize, usize),
+        parts: &Parts<'_>,
+    ) -> io::Result<bool> {
         loop {
             match parts.write(&self.socket, &self.outgoing[at..at + front]) {
                 Ok(len) => {
                     self.counters.tx_bytes += len.saturating_sub(vnet::HEADER_LEN) as u64;
                     self.counters.tx_packets += 1;
+                    self.refused_since = None;
                     return Ok(true);
                 }
                 Err(Errno::INTR) => {}
-                Err(error) => return Ok(matches!(self.judge(error)?, Fate::Lost)),
+                Err(error) => return Ok(matches!(self.judge(now, error)?, Fate::Lost)),
             }
         }
     }
 
     /// What becomes of a frame that was not taken; counts it if it is lost.
-    fn judge(&mut self, error: Errno) -> io::Result<Fate> {
+    fn judge(&mut self, now: Instant, error: Errno) -> io::Result<Fate> {
         match error {
-            Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM => Ok(Fate::Waits),
+            Errno::AGAIN | Errno::NOMEM => Ok(Fate::Waits),
+            // The interface's queue is full, or a filter drops the frame: time tells which.
+            Errno::NOBUFS => {
+                let since = *self.refused_since.get_or_insert(now);
+                if now.saturating_duration_since(since) < PATIENCE {
+                    return Ok(Fate::Waits);
+                }
+                self.counters.tx_dropped += 1;
+                Ok(Fate::Lost)
+            }
             // The interface is down, the frame is not to Linux's liking, or its memory was taken away: lost, as on any wire.
             Errno::NETDOWN | Errno::INVAL | Errno::MSGSIZE | Errno::IO | Errno::FAULT => {
                 self.check_is_there()?;
@@ -241,7 +260,7 @@ impl Port for Packet {
                 continue;
             }
             // It is sent by itself, behind those that are queued.
-            if self.flush(now)? && self.send_parts(used, front, &parts)? {
+            if self.flush(now)? && self.send_parts(now, (used, front), &parts)? {
                 used = 0;
                 continue;
             }
@@ -260,6 +279,11 @@ impl Port for Packet {
                 Ok(count) => break count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(0),
+                // A super-frame that virtio-net's header cannot describe, of SCTP for one. The kernel has dropped it.
+                Err(Errno::INVAL) => {
+                    self.counters.rx_errors += 1;
+                    return Ok(1);
+                }
                 Err(Errno::NETDOWN) => {
                     self.check_is_there()?;
                     return Ok(0);
@@ -308,3 +332,5 @@ const RECEIVED: usize = 8;
 const STRIDE: usize = (vnet::HEADER_LEN + MAX_SUPER_FRAME).next_multiple_of(64);
 /// When to try again where the kernel had no memory for a frame.
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
+/// How long a frame waits for room in a queue that takes nothing meanwhile.
+const PATIENCE: Duration = Duration::from_millis(20);

@@ -32,7 +32,7 @@ counters! {
         rx_bytes,
         /// Super-frames received.
         rx_super_frames,
-        /// Frames received that are truncated or have a malformed header.
+        /// Frames received that are truncated, or that virtio-net's header cannot describe.
         rx_errors,
         /// Frames received that were passed on to the process before this one, whose connections they are.
         rx_passed_to_predecessor,

@@ -87,3 +87,14 @@ pub fn numbers(frames: &[Vec<u8>]) -> Vec<u32> {
         .map(|frame| u32::from_be_bytes(frame[..4].try_into().unwrap()))
         .collect()
 }
+
+/// A counter of a port's, by its name.
+pub fn counter(port: &impl Port, wanted: &str) -> u64 {
+    let mut found = 0;
+    port.counters(&mut |name, value| {
+        if name == wanted {
+            found = value;
+        }
+    });
+    found
+}

@@ -13,7 +13,7 @@ use port::{Meta, Port};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use crate::frames::InParts;
+use crate::frames::{InParts, counter};
 
 const SERVER_PORT: u16 = 4433;
 const WITHOUT_OFFLOAD: TapConfig = TapConfig {
@@ -350,14 +350,4 @@ fn send_to(address: SocketAddr, bytes: usize) -> io::Result<()> {
 
 fn pattern(at: usize) -> u8 {
     (at % 251) as u8
-}
-
-fn counter(port: &impl Port, wanted: &str) -> u64 {
-    let mut found = 0;
-    port.counters(&mut |name, value| {
-        if name == wanted {
-            found = value;
-        }
-    });
-    found
 }

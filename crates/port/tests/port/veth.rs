@@ -1,13 +1,14 @@
 //! Packet sockets and AF_XDP on a veth, in a network namespace that ends with the test.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use port::packet::{self, Packet, PacketConfig};
+use port::tap::{Tap, TapConfig};
 use port::xdp::{self, Xdp};
 use port::{Meta, Port};
 
-use crate::frames::{numbered, numbers, receive, send};
+use crate::frames::{InParts, counter, numbered, numbers, receive, send};
 use crate::tap::{enter_own_namespace, ip};
 
 /// Runs a test with a veth, `v0` and `v1`, of so many queues. Without the privileges it is skipped, and says so.
@@ -139,6 +140,91 @@ fn an_interface_that_is_down_loses_frames_and_one_that_is_gone_is_an_error() {
 }
 
 #[test]
+fn a_frame_that_a_filter_drops_is_lost_and_holds_up_no_other() {
+    with_veth(1, || {
+        let rules = [
+            "add table netdev t",
+            "add chain netdev t c { type filter hook egress device v0 priority 0; }",
+            "add rule netdev t c ether type 0x88b5 drop",
+        ];
+        if !rules.into_iter().all(nft) {
+            eprintln!("skipped: nftables cannot filter what leaves an interface here");
+            return;
+        }
+        let open = |name| Packet::open(name, PacketConfig::default()).unwrap();
+        let (mut left, mut right) = (open("v0"), open("v1"));
+        let mut dropped = vec![0; 60];
+        dropped[12..14].copy_from_slice(&[0x88, 0xb5]);
+        let (mut now, plain) = (Instant::now(), numbered(2));
+        let mut frames = [&dropped, &plain[0], &plain[1]].into_iter();
+        let mut fill = |buffer: &mut [u8]| {
+            let frame = frames.next()?;
+            buffer[..60].copy_from_slice(frame);
+            Some((60, Meta::default()))
+        };
+        assert_eq!(left.transmit(now, &mut fill).unwrap(), 3);
+        assert_eq!(
+            counter(&left, "tx_dropped"),
+            0,
+            "it may be that a queue is full"
+        );
+        for _ in 0..100 {
+            let Some(due) = left.poll_timeout() else {
+                break;
+            };
+            now = due;
+            left.transmit(now, &mut |_| None).unwrap();
+        }
+        assert_eq!(counter(&left, "tx_dropped"), 1);
+        assert_eq!(bytes(receive_ours(&mut right, 2)), plain);
+        let mut parts = InParts::new(&dropped, Meta::default());
+        left.transmit_parts(now, &mut parts).unwrap();
+        assert!(
+            left.poll_timeout().is_some(),
+            "others have passed meanwhile"
+        );
+    });
+}
+
+/// Whether nftables takes the command.
+fn nft(command: &str) -> bool {
+    let mut nft = Command::new("nft");
+    let status = nft.arg(command).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_super_frame_that_the_kernel_cannot_describe_is_counted_and_the_next_frame_comes() {
+    std::thread::spawn(|| {
+        if !enter_own_namespace() {
+            return;
+        }
+        let tap = Tap::open("tap0", TapConfig::default()).unwrap();
+        tap.set_up().unwrap();
+        let mut port = Packet::open("tap0", PacketConfig::default()).unwrap();
+        let plain = numbered(1);
+        // UDP to be fragmented: of 1,400 bytes, with a checksum to be finished.
+        let mut udp = segment(3000);
+        udp[23] = 17;
+        let header = |flags: u8, kind: u8, fields: [u16; 4]| {
+            let fields = fields.map(u16::to_ne_bytes).concat();
+            [&[flags, kind][..], &fields].concat()
+        };
+        for (header, frame) in [
+            (header(1, 3, [42, 1400, 34, 6]), &udp),
+            (header(0, 0, [0; 4]), &plain[0]),
+        ] {
+            let queue = tap.queue().unwrap();
+            rustix::io::write(queue, &[&header[..], frame].concat()).unwrap();
+        }
+        assert_eq!(bytes(receive_ours(&mut port, 1)), plain);
+        assert_eq!(counter(&port, "rx_errors"), 1);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
 fn frames_pass_by_xdp_on_each_queue() {
     for queues in [1, 4] {
         with_veth(queues, move || {
@@ -188,14 +274,4 @@ fn an_interface_that_cannot_be_had_is_told_with_what_to_do() {
             "{error}"
         );
     });
-}
-
-fn counter(port: &impl Port, wanted: &str) -> u64 {
-    let mut found = 0;
-    port.counters(&mut |name, value| {
-        if name == wanted {
-            found = value;
-        }
-    });
-    found
 }
