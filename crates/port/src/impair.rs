@@ -125,12 +125,7 @@ impl<P: Port> Port for Impair<P> {
     }
 
     fn receive(&mut self, now: Instant, take: &mut Take<'_>) -> io::Result<usize> {
-        let Impair {
-            port,
-            incoming,
-            buffer,
-            ..
-        } = self;
+        let Impair { port, incoming, .. } = self;
         if incoming.is_transparent() {
             return port.receive(now, take);
         }
@@ -141,12 +136,12 @@ impl<P: Port> Port for Impair<P> {
         }
         let received = port.receive(now, &mut |frame, mut meta| {
             let fate = incoming.draw_fate();
-            let mut frame = frame;
+            let (mut frame, mut copy) = (frame, Vec::new());
             if fate.corrupted {
-                let copy = &mut buffer[..frame.len()];
-                copy.copy_from_slice(frame);
-                incoming.corrupt(copy, &mut meta);
-                frame = copy;
+                // It may be longer than what the port sends: Linux merges packets that it receives.
+                copy.extend_from_slice(frame);
+                incoming.corrupt(&mut copy, &mut meta);
+                frame = &copy;
             }
             if incoming.admit(now, fate, frame, meta) {
                 take(frame, meta);

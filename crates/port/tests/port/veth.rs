@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use port::impair::{Impair, Impairment, Impairments};
 use port::packet::{self, Packet, PacketConfig};
 use port::tap::{Tap, TapConfig};
 use port::xdp::{self, Xdp};
@@ -222,6 +223,31 @@ fn a_super_frame_that_the_kernel_cannot_describe_is_counted_and_the_next_frame_c
     })
     .join()
     .unwrap();
+}
+
+#[test]
+fn a_super_frame_that_comes_to_an_impaired_port_is_corrupted_whole() {
+    with_veth(1, || {
+        let mut left = Packet::open("v0", PacketConfig::default()).unwrap();
+        let right = Packet::open("v1", PacketConfig { tso: false }).unwrap();
+        let corrupt = Impairment {
+            corrupt: 1.0,
+            ..Impairment::default()
+        };
+        let mut right = Impair::new(right, Impairments::on_receive(corrupt), 1);
+        let frame = segment(60_000);
+        let meta = Meta {
+            gso_size: 1400,
+            needs_checksum: Some((34, 16)),
+            checksum_valid: true,
+        };
+        let frames = std::slice::from_ref(&frame);
+        send(&mut left, Instant::now(), frames, meta);
+        let got = bytes(receive_ours(&mut right, 1));
+        assert_eq!(got.len(), 1);
+        assert_eq!(got[0].len(), frame.len());
+        assert_ne!(got[0], frame);
+    });
 }
 
 #[test]
