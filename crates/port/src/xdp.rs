@@ -155,8 +155,13 @@ impl Port for Xdp {
         let Some(queue) = self.queues.first_mut() else {
             return Ok(0);
         };
-        let mut sent = 0;
+        let (mut sent, mut is_full) = (0, false);
         while sent < BATCH {
+            // The kernel does not tell when it has sent the frames that it has.
+            is_full = !queue.has_room();
+            if is_full {
+                break;
+            }
             let max_frame = self.capabilities.max_frame;
             let Some(len) = queue.push(max_frame, |frame| fill(frame).map(|(len, _)| len)) else {
                 break;
@@ -165,10 +170,8 @@ impl Port for Xdp {
             counters.tx_bytes += len as u64;
             sent += 1;
         }
-        self.retry_at = match queue.kick()? {
-            true => None,
-            false => Some(now + RETRY_INTERVAL),
-        };
+        let is_taken = queue.kick()?;
+        self.retry_at = (is_full || !is_taken).then(|| now + RETRY_INTERVAL);
         Ok(sent)
     }
 

@@ -72,16 +72,21 @@ impl Queue {
         })
     }
 
+    /// Whether there is a frame to write to.
+    pub(super) fn has_room(&mut self) -> bool {
+        if self.free.is_empty() {
+            self.reclaim();
+        }
+        !self.free.is_empty() && self.sent.free() > 0
+    }
+
     /// Lets `fill` write a frame to send, of `room` bytes at most. `None` when it gave none, or there is no frame to write to.
     pub(super) fn push(
         &mut self,
         room: usize,
         fill: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Option<usize> {
-        if self.free.is_empty() {
-            self.reclaim();
-        }
-        if self.sent.free() == 0 {
+        if !self.has_room() {
             return None;
         }
         let addr = *self.free.last()?;

@@ -7,7 +7,7 @@ use port::capture::Capture;
 use port::memory::{LinkConfig, link};
 use port::{Meta, Port};
 
-use crate::frames::{receive, send, send_plain};
+use crate::frames::{counter, receive, send, send_plain};
 
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
@@ -115,11 +115,15 @@ fn a_failure_to_write_ends_the_recording_only() {
     let handle = left.handle();
     send(&mut left, now, &vec![vec![1; 100]; 10], Meta::default());
     assert_eq!(receive(&mut right, now).len(), 10);
-    receive(&mut left, now + Duration::from_millis(50));
+    let later = now + Duration::from_millis(50);
+    receive(&mut left, later);
     assert_eq!(
         handle.error().map(|error| error.kind()),
         Some(io::ErrorKind::StorageFull)
     );
+    send(&mut left, later, &[vec![1; 100]], Meta::default());
+    assert_eq!(left.poll_timeout(), None);
+    assert_eq!(counter(&left, "capture_packets"), 10);
     assert!(left.flush().is_err());
 }
 
