@@ -67,6 +67,11 @@ impl Signals {
     }
 }
 
+/// A signal has asked for the end.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -17,7 +17,7 @@ use super::output::Output;
 use super::place::Place;
 use crate::attach::Attached;
 use crate::report;
-use crate::signals::Signals;
+use crate::signals::{Interrupted, Signals};
 
 /// The content codings that are asked for, the best first.
 const ACCEPTED: &str = "zstd, gzip";
@@ -72,18 +72,11 @@ pub(super) struct Fetch<'a> {
 impl Fetch<'_> {
     /// Asks each address of the host until one answers.
     pub(super) fn run(&mut self, output: &mut Output) -> Result<Outcome> {
-        let mut last = None;
-        for address in self.place.addresses(&self.attached.addresses)? {
-            match self.open(address) {
-                Ok(id) => {
-                    let outcome = self.download(id, output);
-                    let _ = self.attached.runtime.stack().close(Instant::now(), id);
-                    return outcome;
-                }
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.expect("a place has at least one address"))
+        let addresses = self.place.addresses(&self.attached.addresses)?;
+        let id = first_open(addresses, |address| self.open(address))?;
+        let outcome = self.download(id, output);
+        let _ = self.attached.runtime.stack().close(Instant::now(), id);
+        outcome
     }
 
     /// Connects, and goes through the TLS handshake.
@@ -92,6 +85,14 @@ impl Fetch<'_> {
         let now = Instant::now();
         let connected = self.attached.runtime.stack().connect(now, address);
         let id = connected.map_err(|error| self.explain(error))?;
+        let opened = self.establish(id, address);
+        if opened.is_err() {
+            let _ = self.attached.runtime.stack().abort(Instant::now(), id);
+        }
+        opened.map(|()| id)
+    }
+
+    fn establish(&mut self, id: SocketId, address: SocketAddr) -> Result<()> {
         self.wait_for(id, |event| *event == Event::Connected(id))
             .with_context(|| format!("no connection to {address}"))?;
         if self.place.is_https() {
@@ -109,7 +110,7 @@ impl Fetch<'_> {
             self.wait_for(id, |event| *event == Event::Secured(id))
                 .with_context(|| format!("no TLS session with {}", self.place.url()))?;
         }
-        Ok(id)
+        Ok(())
     }
 
     fn download(&mut self, id: SocketId, output: &mut Output) -> Result<Outcome> {
@@ -193,7 +194,7 @@ impl Fetch<'_> {
             if now >= look_at {
                 look_at = now + LOOK;
                 if self.signals.received() {
-                    bail!("interrupted");
+                    bail!(Interrupted);
                 }
             }
             let progress = self.attached.runtime.poll(now)?;
@@ -252,6 +253,21 @@ impl Fetch<'_> {
     }
 }
 
+/// What `open` makes of the first address with which it succeeds; else the last error. An interruption is the end.
+fn first_open<T>(
+    addresses: Vec<SocketAddr>,
+    mut open: impl FnMut(SocketAddr) -> Result<T>,
+) -> Result<T> {
+    let mut last = anyhow!("the host has no address");
+    for address in addresses {
+        match open(address) {
+            Err(error) if !error.is::<Interrupted>() => last = error,
+            done => return done,
+        }
+    }
+    Err(last)
+}
+
 /// What comes instead of the content, if it does not come.
 fn judge(head: &ResponseHead) -> Option<Outcome> {
     match head.status {
@@ -302,5 +318,28 @@ impl Write for Writer<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_ends_the_search_for_an_address_that_answers() {
+        let addresses = [1, 2, 3].map(|host: u8| SocketAddr::from(([10, 9, 0, host], 80)));
+        let addresses = addresses.to_vec();
+        let found = first_open(addresses.clone(), |address| match address {
+            it if it == addresses[0] => bail!("refused"),
+            it => Ok(it),
+        });
+        assert_eq!(found.unwrap(), addresses[1]);
+        let mut asked = 0;
+        let interrupted = first_open(addresses, |_| -> Result<()> {
+            asked += 1;
+            Err(anyhow!(Interrupted).context("no connection"))
+        });
+        assert!(interrupted.unwrap_err().is::<Interrupted>());
+        assert_eq!(asked, 1);
     }
 }

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::driver::{Driver, Interrupted, choose_namespace};
+use super::driver::{Driver, choose_namespace};
 use super::initiator::Initiator;
 use super::nbd::{self, Export, Memory, Server};
 use super::options::Attach;
 use crate::control::{self, Answer, CounterGroup, Request};
+use crate::signals::Interrupted;
 
 /// How long requests under way may take when we are told to end.
 const PATIENCE: Duration = Duration::from_secs(10);

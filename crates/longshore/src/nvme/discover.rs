@@ -8,10 +8,11 @@ use serde::Serialize;
 use wire::nvme::Nqn;
 use wire::nvme::log::{DiscoveryEntry, SecurityType, SubsystemType};
 
-use super::driver::{DISCOVERY_PORT, Driver, IO_PORT, Interrupted};
+use super::driver::{DISCOVERY_PORT, Driver, IO_PORT};
 use super::identity::show_uuid;
 use super::initiator::Initiator;
 use super::options::Discover;
+use crate::signals::Interrupted;
 
 /// A subsystem that was found.
 #[derive(Debug, Serialize)]

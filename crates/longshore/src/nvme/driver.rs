@@ -18,7 +18,7 @@ use super::options::{Disk, Peer};
 use super::transport::Transport;
 use crate::attach::{Attached, Connections, attach};
 use crate::secret_file;
-use crate::signals::Signals;
+use crate::signals::{Interrupted, Signals};
 
 /// How often signals are looked at when it never sleeps.
 const LOOK: Duration = Duration::from_millis(50);
@@ -282,11 +282,6 @@ impl Driver {
         Ok(Some(TlsRole::PskClient { config }))
     }
 }
-
-/// We were asked to end.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub(super) struct Interrupted;
 
 /// The namespace that was asked for, or the first one.
 pub(super) fn choose_namespace(disk: &Disk, initiator: &Initiator) -> Result<Namespace> {
