@@ -132,14 +132,60 @@ impl Target {
                 )
             }
             Ok(metadata) if !metadata.is_file() => Ok(Target::Direct(path.to_path_buf())),
-            _ => {
-                let mut partial = path.as_os_str().to_owned();
-                partial.push(".part");
-                Ok(Target::File {
-                    path: path.to_path_buf(),
-                    partial: partial.into(),
-                })
-            }
+            _ => Ok(match end_of_link(path) {
+                Some(path) => {
+                    let mut partial = path.as_os_str().to_owned();
+                    partial.push(".part");
+                    let partial = partial.into();
+                    Target::File { path, partial }
+                }
+                None => Target::Direct(path.to_path_buf()),
+            }),
         }
+    }
+}
+
+/// What is to be replaced: the path, or the file to which it is a link. `None` of a link that leads to no name of a file, or is the
+/// system's own, as `/dev/stdout` is: what it leads to is open already.
+fn end_of_link(path: &Path) -> Option<PathBuf> {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    if !is_link {
+        return Some(path.to_path_buf());
+    }
+    let is_the_systems = path.starts_with("/dev") || path.starts_with("/proc");
+    fs::canonicalize(path).ok().filter(|_| !is_the_systems)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_stays_one_and_its_file_is_replaced() {
+        let directory = std::env::temp_dir().join(format!("longshore-link-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let [file, link, lost] = ["file", "link", "lost"].map(|name| directory.join(name));
+        fs::write(&file, "before").unwrap();
+        symlink("file", &link).unwrap();
+        symlink("nowhere", &lost).unwrap();
+        for (path, end) in [(&link, &file), (&lost, &directory.join("nowhere"))] {
+            let mut output = Output::to(path).unwrap();
+            output.write(b"after").unwrap();
+            output.keep().unwrap();
+            assert!(fs::symlink_metadata(path).unwrap().is_symlink());
+            assert_eq!(fs::read(end).unwrap(), b"after");
+        }
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 4);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn the_systems_links_are_written_through() {
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        let target = Target::at(Path::new(&path)).unwrap();
+        assert!(matches!(target, Target::Direct(_)), "{target:?}");
     }
 }
