@@ -29,7 +29,7 @@ pub struct Requests {
     #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = size::between_u32(0, u32::MAX))]
     pub map_threshold: u32,
     /// Seconds that connecting may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub timeout: u64,
 }
 
@@ -119,4 +119,27 @@ pub struct Bench {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        requests: Requests,
+    }
+
+    #[test]
+    fn times_that_no_clock_holds_are_refused() {
+        let parsed = |seconds: u64| {
+            CommandLine::try_parse_from(["read", &format!("--timeout={seconds}")])
+                .map(|line| line.requests.timeout)
+        };
+        assert_eq!(parsed(86_400).unwrap(), 86_400);
+        assert!(parsed(86_401).is_err() && parsed(u64::MAX).is_err());
+    }
 }

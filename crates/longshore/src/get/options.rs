@@ -50,7 +50,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub max_redirects: u32,
     /// Give up after this many seconds without a byte from the server
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub timeout: u64,
     /// No progress bar
     #[arg(short, long)]
@@ -58,4 +58,29 @@ pub struct Options {
     /// How to reach the network.
     #[command(flatten)]
     pub wire: Wire,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn times_that_no_clock_holds_are_refused() {
+        let parsed = |seconds: u64| {
+            let timeout = format!("--timeout={seconds}");
+            let wire = ["--tap", "ls0", "--ip", "10.9.0.2/24"];
+            let line = [&["get", "http://10.9.0.1/", &timeout][..], &wire].concat();
+            CommandLine::try_parse_from(line).map(|line| line.options.timeout)
+        };
+        assert_eq!(parsed(86_400).unwrap(), 86_400);
+        assert!(parsed(86_401).is_err() && parsed(u64::MAX).is_err());
+    }
 }
