@@ -11,6 +11,8 @@ mod forked;
 mod keys;
 #[path = "offload/nic.rs"]
 mod nic;
+#[path = "offload/receive.rs"]
+mod receive;
 #[path = "offload/restart.rs"]
 mod restart;
 mod signals;
