@@ -59,12 +59,12 @@ impl PduStream {
         }
         let has_failed = std::mem::replace(&mut shadow.failed, true);
         for pdu in self.sending.writer.pdus() {
-            if pdu.start.at_or_after(self.sending.digested) {
+            if pdu.index >= self.sending.digested {
                 self.make_digest(&pdu, Some(&self.sending.spans), out.send, out.driver)?;
                 self.count(HostEvent::TxMessagesTakenBack, out.counters);
             }
         }
-        self.sending.digested = self.sending.spans.end();
+        self.sending.digested = self.sending.writer.index();
         if session.tx.context == Some(context) {
             session.leave_transmit(out.send.end(), out.counters);
             if !has_failed {

@@ -22,7 +22,7 @@ pub(crate) struct PduStream {
     pub(super) protocol: ProtocolId,
     /// A [`Framed`] of that protocol.
     framed: Box<dyn AnyFramed>,
-    pub(super) sending: Sending,
+    pub sending: Sending,
     pub(super) receiving: Receiving,
 }
 
@@ -53,13 +53,14 @@ impl<P: PduProtocol> AnyFramed for Framed<P> {
 
 /// What is sent and not yet acknowledged.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(crate) struct Sending {
     /// PDUs that were sent through a context of the NIC's and are not acknowledged wholly.
     pub writer: Writer,
     /// Inside another protocol, the messages of that one which these PDUs are in.
     pub spans: Spans,
-    /// Up to where software has made digests that the NIC was to make, so that records may be encrypted by software too.
-    pub digested: SeqNum,
+    /// The number of the first PDU whose digest is still up to the NIC: software has made those before, so that records may be encrypted by
+    /// software too.
+    pub digested: u64,
     /// The contexts that make digests.
     pub contexts: TransmitContexts,
 }
@@ -99,7 +100,7 @@ impl PduStream {
             sending: Sending {
                 writer: Writer::new(0),
                 spans: Spans::default(),
-                digested: SeqNum(0),
+                digested: 0,
                 contexts: TransmitContexts::default(),
             },
             receiving: Receiving {

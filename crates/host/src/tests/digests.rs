@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nic::ring::{Region, RegionId, Slice};
 use testkit::pattern;
+use wire::SeqNum;
 use wire::nvme::{C2HData, ICReq, ICResp};
 
 use super::contexts::fail_contexts;
@@ -129,11 +130,28 @@ fn connected(pair: &mut Pair, tls: bool) -> [Side; 2] {
     sides
 }
 
+/// The server has sent so many bytes in its PDUs, all of which are acknowledged.
+fn has_sent(pair: &mut Pair, server: SocketId, bytes: u32) {
+    let transport = pair.stack(SERVER).transport_mut();
+    let socket = transport.sockets.get_mut(server).expect("open");
+    let spans = &mut socket.pdus.as_mut().expect("PDUs").sending.spans;
+    spans.push(SeqNum(0), SeqNum(0), bytes);
+    spans.forget_before(spans.end());
+}
+
 #[test]
 fn software_makes_the_digests_of_a_context_that_failed() {
-    for (tls, loss) in [(false, 0.0), (false, 0.02), (true, 0.0), (true, 0.02)] {
+    for (tls, loss, sent) in [
+        (false, 0.0, 0),
+        (false, 0.02, 0),
+        (true, 0.0, 0),
+        (true, 0.02, 0),
+        // A position that does not compare with the first one.
+        (true, 0.0, 3 << 30),
+    ] {
         let mut pair = Pair::new();
         let mut sides = connected(&mut pair, tls);
+        has_sent(&mut pair, sides[SERVER].id, sent);
         pair.wire = lossy(SERVER, loss, loss, 21);
         let data = pattern(240_000);
         assert!(sides[SERVER].memory.write(0, &data));
