@@ -59,6 +59,9 @@ impl ConnectionOffload {
             if let Some(mss) = offloaded.path_mss {
                 socket.tcp.handle_path_mss(now, mss);
             }
+            // It may have sent all that it was told of: none of it may be encrypted anew if it can have changed since.
+            let driver = &mut self.transport.device.driver;
+            socket.transmit_contexts(&mut |context| driver.context_came_back(context, known));
         }
         self.transport.schedule.mark_ready(id, socket);
     }

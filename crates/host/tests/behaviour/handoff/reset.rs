@@ -1,13 +1,15 @@
 //! The NIC is reset in the middle of everything.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use handshake::Options;
 
 use super::rig::{assert_all_given_back, exchange, hand_off, holder, in_use, splicing};
 use crate::accel::rig as accel;
-use crate::pair::{CLIENT, Connected as _, SERVER, hosts, lossy, v4};
+use crate::pair::{CLIENT, Connected as _, SERVER, hosts, lossy, region, slice, v4};
 use host::{Accel, CloseReason, Event, Holder, ListenOptions, Offload, SpliceEnd, SpliceOptions};
+use sim::Fate;
 use testkit::pattern;
 
 #[test]
@@ -84,6 +86,45 @@ fn software_does_what_contexts_did() {
     assert_eq!(pair.counter(SERVER, "NicResets"), 1);
     assert_eq!(holder(&mut pair, SERVER, server), Some(Holder::Host));
     assert!(pair.counter(SERVER, "TlsTxRecordsSw") > 0);
+}
+
+/// The NIC has sent the record, and of that the host does not know: the same nonce on other bytes would reveal both.
+#[test]
+fn memory_that_has_changed_is_not_encrypted_again() {
+    for has_changed in [false, true] {
+        let mut pair = hosts();
+        let (client, server) = pair.secured(&Options::default(), [Offload::Both; 2]);
+        hand_off(&mut pair, SERVER, server);
+        let data = pattern(10_000);
+        let memory = region(&data);
+        let id = pair.register(SERVER, Arc::clone(&memory), "file");
+        pair.decide(|from, _, frame| match from == SERVER && frame.len() > 500 {
+            true => Fate::Drop,
+            false => Fate::Pass,
+        });
+        let now = pair.now();
+        let slices = [slice(id, 0, 10_000)];
+        let sent = pair.stack(SERVER).send_slices(now, server, &slices);
+        assert_eq!(sent, Ok(10_000));
+        pair.run_for(Duration::from_millis(5));
+        assert!(pair.nic_counter(SERVER, "toe_tx_segments") > 0);
+        if has_changed {
+            assert!(memory.write(0, &[0xee; 16]));
+        }
+        pair.reset_nic(SERVER);
+        pair.decide(|_, _, _| Fate::Pass);
+        pair.run_for(Duration::from_secs(5));
+        let mut buffer = vec![0; 20_000];
+        let now = pair.now();
+        let read = pair.stack(CLIENT).read(now, client, &mut buffer);
+        if has_changed {
+            assert!(read.is_err(), "{read:?}");
+            assert_eq!(pair.ended(SERVER), Some(CloseReason::NicReset));
+        } else {
+            assert_eq!(read, Ok(10_000));
+            assert!(buffer[..10_000] == data);
+        }
+    }
 }
 
 #[test]
