@@ -53,9 +53,10 @@ impl PduStream {
         }
     }
 
-    /// Hands on what has been found out.
+    /// Hands on what has been found out to the context that receives now.
     #[inline]
     pub fn answer_resyncs(&mut self, context: ContextId, driver: &mut Driver) {
+        self.forget_questions_but_of(context);
         while self.receiving.questions > 0
             && let Some(answer) = self.receiving.resync.poll_answer()
         {
@@ -66,6 +67,16 @@ impl PduStream {
                 inner,
             };
             driver.l5o_resync_rx_resp(context, place, answer.index);
+        }
+    }
+
+    /// A former context gets no answers any more. Inside of another protocol the present one may know nothing of PDUs, and an answer about
+    /// them would be an error to it.
+    #[inline]
+    fn forget_questions_but_of(&mut self, context: ContextId) {
+        if self.receiving.questions > 0 && self.receiving.asking != Some(context) {
+            self.receiving.questions = 0;
+            self.receiving.resync.forget_requests();
         }
     }
 
@@ -124,6 +135,8 @@ impl Session for PduStream {
         counters: &mut Counters,
     ) {
         self.count(HostEvent::RxRequests, counters);
+        self.forget_questions_but_of(context);
+        self.receiving.asking = Some(context);
         self.receiving.questions += 1;
         let inner = place.inner.map(|inner| inner.offset);
         self.receiving.resync.request(place.tcpsn, inner);

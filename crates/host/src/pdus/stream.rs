@@ -81,6 +81,8 @@ pub(crate) struct Receiving {
     pub resync: Resync,
     /// Questions of the NIC's that are not answered.
     pub questions: u32,
+    /// The context that has asked them.
+    pub asking: Option<ContextId>,
 }
 
 /// What calls are told that name another protocol than the socket carries.
@@ -112,6 +114,7 @@ impl PduStream {
                 strays: Strays::default(),
                 resync: Resync::new(start, 0),
                 questions: 0,
+                asking: None,
             },
         }
     }
@@ -180,5 +183,6 @@ impl PduStream {
     /// From PDU number `index` on, which begins at `position`, the NIC may ask where PDUs begin.
     pub fn expect_resyncs(&mut self, position: SeqNum, index: u64) {
         self.receiving.resync = Resync::new(position, index);
+        self.receiving.questions = 0;
     }
 }

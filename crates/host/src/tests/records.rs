@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use l5p::crc32c::Crc32c;
 use l5p::tls::ContentType;
-use nic::ring::Slice;
+use nic::ring::{InnerPlace, Slice};
 use testkit::pattern;
 use wire::SeqNum;
 use wire::nvme::{C2HData, ICResp, Phase};
 
 use super::digests::Side;
 use super::pair::{CLIENT, Fate, Pair, SERVER};
+use crate::driver::Place;
 use crate::layer5::Outgoing;
 use crate::nvme::{Digests, Framing, Negotiated, Pdu, PduOffload, Role};
 use crate::pdus::DataDigest;
@@ -263,6 +264,46 @@ fn no_context_begins_between_messages_once_the_application_has_turned_it_off() {
     reading.run_until(|client| client.sink.ends == [DataDigest::Good; 2]);
     let info = reading.pair.stack(CLIENT).info(id).expect("open");
     assert_eq!(info.tls.expect("TLS").receive, OffloadState::Software);
+}
+
+/// The next context does TLS alone as long as it begins inside of a message, and would be given up for an answer about PDUs.
+#[test]
+fn a_context_gets_no_answer_to_what_the_former_one_has_asked_about_pdus() {
+    let mut reading = Reading::new(PduOffload::ALL);
+    let data = pattern(LEN as usize);
+    let bytes = c2h(&data);
+    let (first, second) = bytes.split_at(9000);
+    reading.write(first);
+    reading.run_until(|client| client.sink.headers == 2);
+    let tcpsn = with_session(&mut reading.pair, reading.server, |_, out| out.send.end());
+    let transport = reading.pair.stack(CLIENT).transport_mut();
+    let socket = transport.sockets.get_mut(reading.client.id).expect("open");
+    let context = socket.placing_context().expect("a context");
+    let inner = Some(InnerPlace {
+        layer: 1,
+        offset: 0,
+    });
+    transport.handle_resync_request(context, Place { tcpsn, inner });
+    with_session(&mut reading.pair, reading.server, |session, out| {
+        update_keys(session, 6, out);
+    });
+    let id = reading.client.id;
+    let came = reading.pair.run_until(Duration::from_secs(1), |pair| {
+        let now = pair.now;
+        let sink = &mut reading.client.sink;
+        let received = pair.stack(CLIENT).receive_pdus(now, id, sink);
+        received.expect("connected");
+        pair.counter(CLIENT, "TlsRxRekeyOk") == 1
+    });
+    assert!(came);
+    reading.pair.run_for(Duration::from_millis(5));
+    assert_eq!(reading.pair.counter(CLIENT, "NvmeTcpRxDeviceResync"), 1);
+    assert_eq!(reading.pair.counter(CLIENT, "DriverErrors"), 0);
+    let info = reading.pair.stack(CLIENT).info(id).expect("open");
+    assert_eq!(info.tls.expect("TLS").receive, OffloadState::Device);
+    reading.write(second);
+    reading.run_until(|client| client.sink.ends == [DataDigest::Good]);
+    assert!(reading.memory() == data);
 }
 
 /// A peer that changes its keys again and again and sends nothing under them ends the connection, with the NIC and without.

@@ -80,6 +80,12 @@ impl Resync {
         self.pdus.note(start + len, index.wrapping_add(1));
     }
 
+    /// The context that asked is gone: its requests get no answer any more.
+    pub fn forget_requests(&mut self) {
+        self.pdus.forget_requests();
+        self.records.forget_requests();
+    }
+
     /// The next answer for `l5o_resync_rx_resp`. Every request gets one, once the stream has come so far.
     pub fn poll_answer(&mut self) -> Option<ResyncAnswer> {
         let answer = self.pdus.poll_answer()?;
