@@ -242,12 +242,10 @@ impl Session {
                 }
                 Event::KeyUpdateRequested => {
                     self.owes_update = true;
-                    // At once where the peer has taken everything; else before the next data, once for all requests.
-                    if out.send.is_empty() && self.prepare_keys(out).is_err() {
-                        continue;
-                    }
-                    if let Some(failed) = self.failed.take() {
-                        return Some(failed);
+                    // At once where the peer has taken everything; else, or without memory for it, before the next data, once for all requests.
+                    // What fails for good is the answer to the next read.
+                    if out.send.is_empty() {
+                        let _ = self.prepare_keys(out);
                     }
                 }
                 Event::Ticket => {}
