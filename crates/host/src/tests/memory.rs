@@ -13,6 +13,11 @@ use crate::{Event, Offload, SocketError, TlsRole};
 
 /// Takes all the memory that the server has left.
 pub fn hoard(pair: &mut Pair) -> Vec<Buffer> {
+    hoard_for(pair, Purpose::Control)
+}
+
+/// Takes what the server has left for a purpose.
+fn hoard_for(pair: &mut Pair, purpose: Purpose) -> Vec<Buffer> {
     let driver = &mut pair.hosts[SERVER].stack.transport_mut().device.driver;
     while driver.tail_room() > 0 {
         driver.take_tail(driver.tail_room());
@@ -22,7 +27,7 @@ pub fn hoard(pair: &mut Pair) -> Vec<Buffer> {
         .into_iter()
         .flat_map(|class| {
             let arena = arena.clone();
-            std::iter::from_fn(move || arena.allocate_class(Purpose::Control, class))
+            std::iter::from_fn(move || arena.allocate_class(purpose, class))
         })
         .collect()
 }
@@ -74,6 +79,22 @@ fn a_handshake_without_memory_goes_on_when_there_is_some() {
     drop(held);
     pair.run_for(Duration::from_millis(100));
     assert!(pair.hosts[SERVER].events.contains(&secured));
+}
+
+/// Its peer would take all that it has read for a part of it.
+#[test]
+fn a_session_ends_in_order_without_memory_for_data() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.secure();
+    pair.run_for(Duration::from_millis(50));
+    let held = hoard_for(&mut pair, Purpose::Queued);
+    let now = pair.now;
+    assert_eq!(pair.stack(SERVER).shutdown(now, server), Ok(()));
+    pair.run_for(Duration::from_millis(50));
+    let now = pair.now;
+    let read = pair.stack(CLIENT).read(now, client, &mut [0; 9]);
+    assert_eq!(read, Ok(0), "the end of all");
+    drop(held);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use wire::SeqNum;
 use super::session::Session;
 use crate::driver::Payload;
 use crate::layer5::{Outgoing, Refused};
+use crate::memory::Purpose;
 
 impl Session {
     /// Writes application data, as much as `space` and memory allow; answers how many bytes of it.
@@ -100,7 +101,12 @@ impl Session {
         out: &mut Outgoing<'_>,
     ) -> Result<(), Refused> {
         let len = self.writer.record_len(content.len()) as u32;
-        let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
+        // The end of what is sent, and new keys, do not depend on how much data others leave unacknowledged.
+        let buffer = match kind {
+            ContentType::APPLICATION_DATA => out.driver.take_tail(len),
+            _ => out.driver.take_tail_for(Purpose::Control, len),
+        };
+        let mut buffer = buffer.ok_or(Refused::NoMemory)?;
         // TCP must know of all that is in the send queue, so that its end is where the FIN is.
         if out.tcp.queue(out.now, len) != len {
             return Err(Refused::SendClosed);

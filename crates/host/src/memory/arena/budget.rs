@@ -16,7 +16,7 @@ pub enum Purpose {
     /// The same, of one whose peer has acknowledged all that it was sent before. It may take half of the reserve for control, so that those who
     /// make progress go on, and no more of it, so that the other half is out of their reach.
     Next,
-    /// It has what must go out for others to give memory back: handshakes, answers, control connections.
+    /// It has what must go out for others to give memory back: handshakes, records of TLS that are not data, answers, control connections.
     Control,
 }
 
