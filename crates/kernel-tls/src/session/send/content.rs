@@ -69,9 +69,12 @@ impl<'c> Content<'_, 'c> {
             };
             let from = range.start.max(at).min(at + piece.len()) - at;
             let to = range.end.min(at + piece.len()) - at;
-            if from < to {
-                slices.push(IoSlice::new(&piece[from..to]));
-            }
+            slices.extend(
+                piece
+                    .get(from..to)
+                    .filter(|bytes| !bytes.is_empty())
+                    .map(IoSlice::new),
+            );
             at += piece.len();
         }
     }
