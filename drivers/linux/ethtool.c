@@ -259,8 +259,13 @@ const struct ethtool_ops longshore_ethtool_ops = {
 	.set_channels		= longshore_set_channels,
 	.get_rxfh_key_size	= longshore_get_rxfh_key_size,
 	.get_rxfh_indir_size	= longshore_get_rxfh_indir_size,
+#ifdef LONGSHORE_RXFH_PARAM
 	.get_rxfh		= longshore_get_rxfh,
 	.set_rxfh		= longshore_set_rxfh,
+#else
+	.get_rxfh		= longshore_get_rxfh_parts,
+	.set_rxfh		= longshore_set_rxfh_parts,
+#endif
 #ifdef LONGSHORE_RXFH_FIELDS
 	.get_rxfh_fields	= longshore_get_rxfh_fields,
 	.set_rxfh_fields	= longshore_set_rxfh_fields,

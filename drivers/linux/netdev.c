@@ -410,7 +410,9 @@ void longshore_init_netdev(struct longshore_nic *nic)
 
 	netdev->netdev_ops = &longshore_netdev_ops;
 	netdev->ethtool_ops = &longshore_ethtool_ops;
+#ifdef LONGSHORE_QUEUE_STATS
 	netdev->stat_ops = &longshore_stat_ops;
+#endif
 	netdev->watchdog_timeo = 5 * HZ;
 	netdev->min_mtu = ETH_MIN_MTU;
 	netdev->max_mtu = nic->limits.mtu;

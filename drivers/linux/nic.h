@@ -12,8 +12,13 @@
 #include <linux/refcount.h>
 #include <linux/u64_stats_sync.h>
 #include <linux/xarray.h>
-#include <net/page_pool/types.h>
+#ifdef LONGSHORE_PAGE_POOL_TYPES
+#include <net/page_pool/helpers.h>
+#else
+#include <net/page_pool.h>
+#endif
 
+#include "compat.h"
 #include "hw.h"
 
 /* Rings are little endian, and their indices of 64 bits are read and written at once. */
@@ -373,9 +378,15 @@ void longshore_rss_spread(struct longshore_nic *nic);
 int longshore_rss_restore(struct longshore_nic *nic);
 u32 longshore_get_rxfh_key_size(struct net_device *netdev);
 u32 longshore_get_rxfh_indir_size(struct net_device *netdev);
+#ifdef LONGSHORE_RXFH_PARAM
 int longshore_get_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh);
 int longshore_set_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh,
 		       struct netlink_ext_ack *extack);
+#else
+int longshore_get_rxfh_parts(struct net_device *netdev, u32 *indir, u8 *key, u8 *hfunc);
+int longshore_set_rxfh_parts(struct net_device *netdev, const u32 *indir, const u8 *key,
+			     const u8 hfunc);
+#endif
 #ifdef LONGSHORE_RXFH_FIELDS
 int longshore_get_rxfh_fields(struct net_device *netdev, struct ethtool_rxfh_fields *fields);
 int longshore_set_rxfh_fields(struct net_device *netdev, const struct ethtool_rxfh_fields *fields,
@@ -391,7 +402,9 @@ int longshore_get_rxnfc(struct net_device *netdev, struct ethtool_rxnfc *info, u
 
 /* queue_stats.c */
 void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats);
+#ifdef LONGSHORE_QUEUE_STATS
 extern const struct netdev_stat_ops longshore_stat_ops;
+#endif
 
 /* ethtool.c */
 extern const struct ethtool_ops longshore_ethtool_ops;

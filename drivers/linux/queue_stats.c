@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Linux driver of the longshore NIC: statistics of the interface, and by queue over netlink. */
 
+#ifdef LONGSHORE_QUEUE_STATS
 #include <net/netdev_queues.h>
+#endif
 
 #include "nic.h"
 
@@ -86,6 +88,7 @@ void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *
 	stats->tx_errors = received.refused;
 }
 
+#ifdef LONGSHORE_QUEUE_STATS
 /* The units are those of the kernel's Documentation/netlink/specs/netdev.yaml. */
 static void longshore_show_rx(const struct longshore_received *received,
 			      struct netdev_queue_stats_rx *stats)
@@ -147,3 +150,4 @@ const struct netdev_stat_ops longshore_stat_ops = {
 	.get_queue_stats_tx	= longshore_queue_stats_tx,
 	.get_base_stats		= longshore_base_stats,
 };
+#endif

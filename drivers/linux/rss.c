@@ -112,8 +112,14 @@ u32 longshore_get_rxfh_indir_size(struct net_device *netdev)
 	return longshore_has_rss(netdev_priv(netdev)) ? LONGSHORE_RSS_ENTRIES : 0;
 }
 
+#ifdef LONGSHORE_RXFH_PARAM
+#define LONGSHORE_PARAM
+#else
+#define LONGSHORE_PARAM		static
+#endif
+
 /* What the device was told last, or is going to be told. Any user may ask: the device is not. */
-int longshore_get_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh)
+LONGSHORE_PARAM int longshore_get_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh)
 {
 	struct longshore_nic *nic = netdev_priv(netdev);
 	const struct longshore_rss_settings *settings = &nic->rss;
@@ -129,8 +135,8 @@ int longshore_get_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxf
 	return 0;
 }
 
-int longshore_set_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh,
-		       struct netlink_ext_ack *extack)
+LONGSHORE_PARAM int longshore_set_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxfh,
+				       struct netlink_ext_ack *extack)
 {
 	struct longshore_nic *nic = netdev_priv(netdev);
 	struct longshore_rss_settings settings = nic->rss;
@@ -148,6 +154,30 @@ int longshore_set_rxfh(struct net_device *netdev, struct ethtool_rxfh_param *rxf
 		settings.table[at] = rxfh->indir[at];
 	return longshore_rss_change(nic, &settings);
 }
+
+#ifndef LONGSHORE_RXFH_PARAM
+int longshore_get_rxfh_parts(struct net_device *netdev, u32 *indir, u8 *key, u8 *hfunc)
+{
+	struct ethtool_rxfh_param rxfh = { .indir = indir, .key = key };
+	int error = longshore_get_rxfh(netdev, &rxfh);
+
+	if (!error && hfunc)
+		*hfunc = rxfh.hfunc;
+	return error;
+}
+
+int longshore_set_rxfh_parts(struct net_device *netdev, const u32 *indir, const u8 *key,
+			     const u8 hfunc)
+{
+	struct ethtool_rxfh_param rxfh = {
+		.hfunc = hfunc,
+		.indir = (u32 *)indir,
+		.key = (u8 *)key,
+	};
+
+	return longshore_set_rxfh(netdev, &rxfh, NULL);
+}
+#endif
 
 /* Which type of hash covers the ports of this kind of flow; 0 if only addresses are hashed. */
 static int longshore_type_with_ports(u32 flow_type, u32 *type)
@@ -183,16 +213,10 @@ static int longshore_type_with_ports(u32 flow_type, u32 *type)
 	}
 }
 
-#ifndef LONGSHORE_RXFH_FIELDS
-/* Before Linux 6.17 fields are in struct ethtool_rxnfc, which is asked for much else too. */
-struct ethtool_rxfh_fields {
-	u32 data;
-	u32 flow_type;
-};
-
-#define LONGSHORE_FIELDS	static
-#else
+#ifdef LONGSHORE_RXFH_FIELDS
 #define LONGSHORE_FIELDS
+#else
+#define LONGSHORE_FIELDS	static
 #endif
 
 LONGSHORE_FIELDS int longshore_get_rxfh_fields(struct net_device *netdev,

@@ -5,7 +5,6 @@
 #include <linux/tcp.h>
 #include <net/gro.h>
 #include <net/ip6_checksum.h>
-#include <net/page_pool/helpers.h>
 #include <net/tcp.h>
 
 #include "nic.h"
@@ -380,11 +379,13 @@ static int longshore_fill_open(struct longshore_queue *queue, struct longshore_f
 		.pool_size = fill->ring.mask + 1,
 		.nid = dev_to_node(&queue->nic->pdev->dev),
 		.dev = &queue->nic->pdev->dev,
-		.netdev = queue->nic->netdev,
-		.napi = &queue->napi,
 		.dma_dir = DMA_FROM_DEVICE,
 		.max_len = PAGE_SIZE << order,
+#ifdef LONGSHORE_PAGE_POOL_QUEUE
+		.netdev = queue->nic->netdev,
+		.napi = &queue->napi,
 		.queue_idx = queue->index,
+#endif
 	};
 	u32 at, entries = fill->ring.mask + 1;
 	struct page_pool *pool;

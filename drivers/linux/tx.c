@@ -264,7 +264,7 @@ static void longshore_tx_free(struct device *dev, struct longshore_tx_buffer *bu
 	buffer->slots = 0;
 }
 
-/* Wakes a queue that was stopped, when commands have left room: no packets are completed. */
+/* Wakes a queue that was stopped, when packets or commands have left room. */
 static void longshore_tx_wake(struct longshore_queue *queue)
 {
 	struct netdev_queue *txq = longshore_txq(queue);
@@ -307,10 +307,8 @@ void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget)
 	    longshore_tx_room(queue) >= LONGSHORE_TX_SLOTS)
 		longshore_tls_answer_owed(queue->nic);
 	if (packets)
-		netif_txq_completed_wake(longshore_txq(queue), packets, bytes,
-					 longshore_tx_room(queue), LONGSHORE_TX_ROOM);
-	else
-		longshore_tx_wake(queue);
+		netdev_tx_completed_queue(longshore_txq(queue), packets, bytes);
+	longshore_tx_wake(queue);
 }
 
 /* A descriptor was refused: its packet did not leave. Its slots come back as others do. */
