@@ -110,10 +110,13 @@ static int longshore_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	longshore_init_netdev(nic);
 	longshore_tls_init(nic);
 	netif_carrier_off(netdev);
+	error = longshore_devlink_init(nic);
+	if (error)
+		goto free_queues;
 	error = request_irq(pci_irq_vector(pdev, nic->event_vector), longshore_told, 0,
 			    pci_name(pdev), nic);
 	if (error)
-		goto free_queues;
+		goto exit_devlink;
 	error = register_netdev(netdev);
 	if (error)
 		goto free_irq;
@@ -122,6 +125,8 @@ static int longshore_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 free_irq:
 	free_irq(pci_irq_vector(pdev, nic->event_vector), nic);
 	cancel_work_sync(&nic->reset_task);
+exit_devlink:
+	longshore_devlink_exit(nic);
 free_queues:
 	longshore_free_queues(nic);
 free_vectors:
@@ -140,6 +145,7 @@ static void longshore_remove(struct pci_dev *pdev)
 	free_irq(pci_irq_vector(pdev, nic->event_vector), nic);
 	cancel_work_sync(&nic->reset_task);
 	cancel_delayed_work_sync(&nic->open_task);
+	longshore_devlink_exit(nic);
 	longshore_free_queues(nic);
 	pci_free_irq_vectors(pdev);
 	free_netdev(netdev);

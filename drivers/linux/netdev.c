@@ -75,6 +75,13 @@ static irqreturn_t longshore_interrupt(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
+/* There is a NIC again for a function that could not be set up without. */
+static void longshore_return(struct longshore_nic *nic)
+{
+	WRITE_ONCE(nic->returned, true);
+	schedule_work(&nic->reset_task);
+}
+
 /* What the device tells of itself. A function that is gone is set up anew when there is a NIC. */
 irqreturn_t longshore_told(int irq, void *data)
 {
@@ -86,8 +93,10 @@ irqreturn_t longshore_told(int irq, void *data)
 		netif_carrier_on(nic->netdev);
 	else if (!link)
 		netif_carrier_off(nic->netdev);
-	if (events & LONGSHORE_EVENT_FAILED || (link && !READ_ONCE(nic->up)))
-		longshore_reset(nic);
+	if (link && !READ_ONCE(nic->up))
+		longshore_return(nic);
+	else if (events & LONGSHORE_EVENT_FAILED)
+		longshore_reset(nic, "the device says that the function is gone");
 	return IRQ_HANDLED;
 }
 
@@ -236,6 +245,8 @@ static int longshore_open(struct net_device *netdev)
 		longshore_close_queues(nic);
 		return error;
 	}
+	/* Before it can go wrong: what is reported of one that is not well is not recovered. */
+	longshore_health_is_good(nic);
 	longshore_enable(nic);
 	return 0;
 }
@@ -287,25 +298,49 @@ void longshore_open_task(struct work_struct *work)
 	rtnl_unlock();
 }
 
-/* Sets the function up anew: what was posted and not done is lost. */
-void longshore_reset_task(struct work_struct *work)
+/**
+ * longshore_recover() - sets the function up anew: what was posted and not done is lost
+ * @nic: the function
+ *
+ * Return: 0, also where there is nothing to set up, or a negative error. Without a NIC that is
+ * -ENOLINK, and the function is set up when there is one.
+ */
+int longshore_recover(struct longshore_nic *nic)
 {
-	struct longshore_nic *nic = container_of(work, struct longshore_nic, reset_task);
-	int error;
+	int error = 0;
 
 	rtnl_lock();
 	if (netif_running(nic->netdev) && netif_device_present(nic->netdev)) {
 		nic->resets++;
 		longshore_stop(nic->netdev);
-		error = longshore_hw_link(nic) ? longshore_open_again(nic) : 0;
-		if (error)
+		error = longshore_hw_link(nic) ? longshore_open_again(nic) : -ENOLINK;
+		if (error && error != -ENOLINK)
 			netdev_err(nic->netdev, "no function after a reset: %d\n", error);
 	}
 	rtnl_unlock();
+	return error;
 }
 
-void longshore_reset(struct longshore_nic *nic)
+/* The lock is taken for each part: what is reported may be recovered, which takes it too. */
+void longshore_reset_task(struct work_struct *work)
 {
+	struct longshore_nic *nic = container_of(work, struct longshore_nic, reset_task);
+	const char *reason = xchg(&nic->reason, NULL);
+	bool returned = xchg(&nic->returned, false);
+
+	if (!netif_running(nic->netdev) || !netif_device_present(nic->netdev))
+		return;
+	if (returned) {
+		longshore_recover(nic);
+	} else if (reason) {
+		WRITE_ONCE(nic->last_reason, reason);
+		longshore_health_report(nic, reason);
+	}
+}
+
+void longshore_reset(struct longshore_nic *nic, const char *reason)
+{
+	WRITE_ONCE(nic->reason, reason);
 	schedule_work(&nic->reset_task);
 }
 
@@ -363,7 +398,7 @@ static void longshore_timeout(struct net_device *netdev, unsigned int txq)
 	struct longshore_nic *nic = netdev_priv(netdev);
 
 	netdev_warn(netdev, "queue %u does not send\n", txq);
-	longshore_reset(nic);
+	longshore_reset(nic, "a queue does not send");
 }
 
 static void longshore_new_mtu(struct longshore_nic *nic, void *data)

@@ -236,6 +236,11 @@ struct longshore_queue {
  * @reset_task: sets the function up anew
  * @open_task: tries again to, a second after that has failed
  * @resets: how often that happened
+ * @reason: why it is to happen
+ * @last_reason: why it was to happen the last time
+ * @returned: it is to happen as there is a NIC again
+ * @devlink: what devlink shows
+ * @reporter: devlink's account of the function's health
  */
 struct longshore_nic {
 	struct net_device *netdev;
@@ -271,6 +276,12 @@ struct longshore_nic {
 	struct work_struct reset_task;
 	struct delayed_work open_task;
 	u64 resets;
+	const char *reason;
+	const char *last_reason;
+	bool returned;
+
+	struct devlink *devlink;
+	struct devlink_health_reporter *reporter;
 };
 
 /* Waits for all that the other side wrote before it moved the index. */
@@ -327,7 +338,8 @@ void longshore_reset_task(struct work_struct *work);
 void longshore_open_task(struct work_struct *work);
 int longshore_restart(struct longshore_nic *nic, void (*change)(struct longshore_nic *, void *),
 		      void *data);
-void longshore_reset(struct longshore_nic *nic);
+int longshore_recover(struct longshore_nic *nic);
+void longshore_reset(struct longshore_nic *nic, const char *reason);
 void longshore_suspend(struct longshore_nic *nic);
 int longshore_resume(struct longshore_nic *nic);
 
@@ -404,6 +416,32 @@ int longshore_get_rxnfc(struct net_device *netdev, struct ethtool_rxnfc *info, u
 void longshore_get_stats64(struct net_device *netdev, struct rtnl_link_stats64 *stats);
 #ifdef LONGSHORE_QUEUE_STATS
 extern const struct netdev_stat_ops longshore_stat_ops;
+#endif
+
+/* devlink.c */
+#ifdef CONFIG_NET_DEVLINK
+int longshore_devlink_init(struct longshore_nic *nic);
+void longshore_devlink_exit(struct longshore_nic *nic);
+void longshore_health_report(struct longshore_nic *nic, const char *reason);
+void longshore_health_is_good(struct longshore_nic *nic);
+#else
+static inline int longshore_devlink_init(struct longshore_nic *nic)
+{
+	return 0;
+}
+
+static inline void longshore_devlink_exit(struct longshore_nic *nic)
+{
+}
+
+static inline void longshore_health_report(struct longshore_nic *nic, const char *reason)
+{
+	longshore_recover(nic);
+}
+
+static inline void longshore_health_is_good(struct longshore_nic *nic)
+{
+}
 #endif
 
 /* ethtool.c */

@@ -256,7 +256,7 @@ static void longshore_event(struct longshore_queue *queue, const void *slot, int
 		longshore_tls_resync(queue, (const struct longshore_resync_request *)&packet);
 		break;
 	case LONGSHORE_OPCODE_RESET:
-		longshore_reset(queue->nic);
+		longshore_reset(queue->nic, "the NIC has reset the function");
 		break;
 	default:
 		/* A descriptor that is not known is skipped. */

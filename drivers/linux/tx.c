@@ -158,7 +158,7 @@ int longshore_command(struct longshore_nic *nic, const void *slot, size_t bytes,
 	refcount_set(&wait->users, 1);
 	error = longshore_put_command_soon(nic, slot, bytes, wait, epoch);
 	if (!error && !wait_for_completion_timeout(&wait->done, LONGSHORE_PATIENCE)) {
-		longshore_reset(nic);
+		longshore_reset(nic, "a command is not answered");
 		error = -ETIMEDOUT;
 	} else if (!error) {
 		error = wait->error;

@@ -1,4 +1,5 @@
-# What is under way to a guest arrives although its interface goes down and up, its function is reset, and its queues change.
+# What is under way to a guest arrives although its interface goes down and up, its function is reset, and its queues change. devlink has an account
+# of the function's health.
 . "$(dirname "$0")/world.sh"
 needs ip python3 unshare nsenter
 
@@ -27,15 +28,50 @@ reset() { echo 1 >"/sys/bus/pci/devices/$function/reset"; }
 died() { [ "$(ethtool -S "$dev" | awk '$1 == "resets:" { print $2 }')" -ge 1 ] && [ "$(cat "/sys/class/net/$dev/carrier")" = 1 ]; }
 queues() { ethtool -L "$dev" combined 1 && ethtool -L "$dev" combined 2; }
 
+info() { devlink dev info "pci/$function" >/tmp/info && grep -q 'driver longshore' /tmp/info && grep -q 'fw.mgmt.api 5' /tmp/info; }
+# reporter VERB [OPTION…]: of the function's health.
+reporter() {
+    verb=$1
+    shift
+    devlink health "$verb" "pci/$function" reporter function "$@"
+}
+# becomes STATE: it is reset by a task.
+becomes() {
+    for _ in $(seq 50); do
+        reporter show | grep -q "state $1" && return
+        sleep 0.2
+    done
+    reporter show
+    false
+}
+recovers_itself() { reporter test && becomes 'healthy error 1 recover 1'; }
+waits_for_the_user() {
+    reporter set auto_recover false && reporter test && becomes 'error error 2 recover 1' && reporter diagnose >/tmp/diagnosis &&
+        grep -q 'last reason: a test' /tmp/diagnosis && grep -q 'posted' /tmp/diagnosis
+}
+is_recovered() { reporter recover && becomes 'healthy error 2 recover 2' && reporter set auto_recover true; }
+# Of a NIC that has died an error was reported.
+is_well() { becomes healthy; }
+
 use || exit 1
 function=$(basename "$(dirname /sys/bus/pci/drivers/longshore/*/net)")
 try 'a download while the interface goes down and up' while_it_comes down_and_up
 try 'a download while the function is reset' while_it_comes reset
 try 'a download while there are more and fewer queues' while_it_comes queues
 try 'another one' download
+if command -v devlink >/dev/null; then
+    try 'devlink tells driver and interface' info
+    try 'a reported error is recovered' recovers_itself
+    try 'one that the user is to recover stays, and is diagnosed' waits_for_the_user
+    try 'it is recovered when the user says so' is_recovered
+    try 'a download behind it' download
+else
+    echo 'ok - devlink # SKIP no devlink'
+fi
 echo 'kill it'
 try 'a download while the process of the NIC dies' while_it_comes sleep 1
 try 'the interface has been set up anew' died
+command -v devlink >/dev/null && try 'devlink has it as healthy' is_well
 ip link set "$dev" down
 try 'the module goes' rmmod longshore
 try 'the kernel has nothing to complain of' no_complaint
