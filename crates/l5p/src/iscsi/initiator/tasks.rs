@@ -35,8 +35,8 @@ struct Task {
     is_sent: bool,
     /// Data that came, or was asked for.
     covered: Coverage,
-    /// R2Ts that came.
-    r2ts: u32,
+    /// Data-In with data, or R2Ts, that came: DataSN and R2TSN count them from 0 (RFC 7143 §11.7, §11.8).
+    parts: u32,
     /// The digest of some of its data was wrong.
     is_spoilt: bool,
 }
@@ -71,7 +71,7 @@ impl Tasks {
         task.command = Some(command);
         task.is_sent = false;
         task.is_spoilt = false;
-        task.r2ts = 0;
+        task.parts = 0;
         task.covered.clear();
         self.waiting.push_back(tag);
         Some(tag)
@@ -165,6 +165,7 @@ impl Tasks {
             return Err(outside);
         }
         if !range.is_empty() {
+            task.count("DataSN", pdu.data_sn)?;
             task.covered
                 .add(pdu.offset, pdu.data_len)
                 .map_err(|_| outside)?;
@@ -192,19 +193,12 @@ impl Tasks {
                 tag: pdu.task_tag,
             });
         }
-        if pdu.r2t_sn != task.r2ts {
-            return Err(ProtocolError::Sequence {
-                what: "R2TSN",
-                got: pdu.r2t_sn,
-                expected: task.r2ts,
-            });
-        }
+        task.count("R2TSN", pdu.r2t_sn)?;
         if self.solicited.iter().any(|other| other.tag == tag) {
             // MaxOutstandingR2T is 1.
             return Err(ProtocolError::OutOfTurn(opcode));
         }
         let task = &mut self.tasks[usize::from(tag)];
-        task.r2ts += 1;
         let left = pdu.offset..pdu.offset + pdu.len;
         let outside = outside(&left, command.len);
         if left.end > command.len || pdu.len > agreed.max_burst {
@@ -316,6 +310,25 @@ impl Tasks {
             (task.generation == generation && task.is_sent).then_some((tag, task, command))
         });
         found.ok_or(ProtocolError::UnknownTask { opcode, tag: bits })
+    }
+}
+
+impl Task {
+    /// Takes in the number of a part.
+    ///
+    /// # Errors
+    /// When it is not the next one: at error recovery level 0 that ends the session (RFC 7143 §7.1.5).
+    fn count(&mut self, what: &'static str, got: u32) -> Result<(), ProtocolError> {
+        let expected = self.parts;
+        if got != expected {
+            return Err(ProtocolError::Sequence {
+                what,
+                got,
+                expected,
+            });
+        }
+        self.parts = expected.wrapping_add(1);
+        Ok(())
     }
 }
 

@@ -4,6 +4,8 @@ mod sessions;
 mod units;
 mod wrong;
 
+use std::collections::HashMap;
+
 use l5p::iscsi::TaskTag;
 use l5p::iscsi::initiator::{
     Chap, Command, Config, Event, Incoming, Initiator, Outgoing, Payload, Transfer,
@@ -37,6 +39,8 @@ struct Talk {
     lines: Vec<String>,
     /// What was sent that has not been answered.
     sent: Vec<Outgoing>,
+    /// DataSN of the next Data-In, by task tag.
+    data_sns: HashMap<u32, u32>,
 }
 
 impl Talk {
@@ -46,6 +50,7 @@ impl Talk {
             stat_sn: 1,
             lines: Vec::new(),
             sent: Vec::new(),
+            data_sns: HashMap::new(),
         };
         talk.poll();
         talk
@@ -189,12 +194,15 @@ impl Talk {
         status: Option<u8>,
         residual: Residual,
     ) -> bool {
+        let data_sn = self.data_sns.entry(task_tag).or_default();
+        *data_sn += 1;
+        let data_sn = *data_sn - 1;
         let pdu = DataIn {
             is_final: true,
             status,
             task_tag,
             numbers: self.numbers(),
-            data_sn: 0,
+            data_sn,
             offset,
             residual,
             data_len: data.len() as u32,

@@ -131,7 +131,7 @@ fn logouts(lines: &mut Vec<String>) {
 fn what_goes_wrong() {
     let mut lines = Vec::new();
     type Case = fn(&mut Talk, u32, u32);
-    let cases: [(&str, Case); 34] = [
+    let cases: [(&str, Case); 36] = [
         ("short read", |t, read, _| {
             _ = t.data_in(read, 0, &[1; 2048], Some(0), Residual::None)
         }),
@@ -235,6 +235,15 @@ fn what_goes_wrong() {
         ("write underflown", |t, _, write| {
             t.ready(write, 0, 2048, 8192);
             t.respond(write, 0, 0, Residual::Underflow(2048), &[]);
+        }),
+        ("number of a Data-In", |t, read, _| {
+            t.data_sns.insert(read, 1);
+            t.data_in(read, 0, &[1; 512], None, Residual::None);
+        }),
+        ("number of the second Data-In", |t, read, _| {
+            t.data_in(read, 0, &[1; 512], None, Residual::None);
+            t.data_sns.insert(read, 2);
+            t.data_in(read, 512, &[1; 512], None, Residual::None);
         }),
         ("number of an R2T", |t, _, write| {
             _ = t.ready(write, 1, 2048, 512)
