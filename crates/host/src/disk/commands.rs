@@ -256,12 +256,13 @@ impl<E> Commands<E> {
         self.free.len() == self.entries.len()
     }
 
-    /// When to look again.
+    /// When to look again: at once, while there are completions that were not looked at. No event will tell of them.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let complete = (!self.settled.is_empty()).then_some(self.last_poll);
         let settling = self.memories.is_settling();
         let settles = settling.then(|| self.last_poll + SETTLE);
         let paused = self.pause.filter(|_| !self.waiting.is_empty());
-        settles.into_iter().chain(paused).min()
+        complete.into_iter().chain(settles).chain(paused).min()
     }
 
     /// The connection is about to end: no request will be answered. To be called while the socket is there, so that memory can be taken

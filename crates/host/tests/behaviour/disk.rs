@@ -61,6 +61,16 @@ impl<C: Client, S: Server> World<C, S> {
     }
 
     pub fn step(&mut self) -> bool {
+        let progress = self.step_without_completions();
+        while let Some(completion) = self.client.poll_completion() {
+            self.results
+                .push((completion.id.index(), completion.result));
+        }
+        progress
+    }
+
+    /// What is complete is not looked at.
+    pub fn step_without_completions(&mut self) -> bool {
         let mut progress = self.pair.step();
         progress |= self.server.poll(&mut self.pair);
         let now = self.pair.now();
@@ -71,10 +81,6 @@ impl<C: Client, S: Server> World<C, S> {
         progress |= self.client.poll(now, self.pair.stack(CLIENT));
         self.events
             .extend(std::iter::from_fn(|| self.client.poll_event()));
-        while let Some(completion) = self.client.poll_completion() {
-            self.results
-                .push((completion.id.index(), completion.result));
-        }
         progress
     }
 

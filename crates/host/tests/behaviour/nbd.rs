@@ -405,6 +405,21 @@ fn what_the_server_does_not_have_is_told() {
 }
 
 #[test]
+fn a_completion_that_was_not_looked_at_is_looked_at_before_sleeping() {
+    let mut world = world(PLAIN, |_| {});
+    world.ready();
+    world.submit(Operation::Flush, 0, 0);
+    for _ in 0..100 {
+        while world.step_without_completions() {}
+        world.pair.advance();
+    }
+    let at_once = |at| at <= world.pair.now();
+    assert!(world.client.poll_timeout().is_some_and(at_once));
+    assert!(world.client.poll_completion().is_some());
+    assert_eq!(world.client.poll_timeout(), None);
+}
+
+#[test]
 fn requests_end_with_the_connection() {
     let mut world = world(PLAIN, |_| {});
     world.ready();
