@@ -276,6 +276,9 @@ impl Client {
 
     /// The connection is of no more use.
     pub(super) fn lose(&mut self, now: Instant, stack: &mut Stack, failure: Failure) {
+        if let State::Ended = self.state {
+            return;
+        }
         self.take_ended(stack);
         self.commands.lose(stack);
         self.take_blocked();

@@ -190,7 +190,7 @@ impl disk::Client for Client {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let leaves = self.link.poll_timeout();
+        let leaves = self.link.poll_timeout().filter(|_| !self.is_ended());
         leaves.into_iter().chain(self.commands.poll_timeout()).min()
     }
 
@@ -203,6 +203,7 @@ impl disk::Client for Client {
             Event::Connected(_) | Event::Secured(_) => self.handle_connected(event),
             Event::Closed(_, reason) => {
                 // What came before the end may be the reason for it.
+                self.greet(now, stack);
                 self.receive(now, stack);
                 self.lose(now, stack, Failure::Transport(reason.to_string()));
             }

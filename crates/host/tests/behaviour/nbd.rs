@@ -30,6 +30,8 @@ struct Server {
     held: Vec<(Request, Vec<u8>)>,
     /// It takes nothing in.
     is_stalled: bool,
+    /// It has said that it does not have an export.
+    has_refused: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +69,7 @@ impl Server {
             output: Vec::new(),
             held: Vec::new(),
             is_stalled: false,
+            has_refused: false,
         }
     }
 
@@ -149,7 +152,10 @@ impl Server {
                         self.say(kind, reply_type::ACK, &[]);
                         self.phase = Phase::Requests;
                     }
-                    option::GO => self.say(kind, reply_type::ERROR_UNKNOWN, b"no such disk"),
+                    option::GO => {
+                        self.say(kind, reply_type::ERROR_UNKNOWN, b"no such disk");
+                        self.has_refused = true;
+                    }
                     _ => self.say(kind, reply_type::ERROR_UNSUPPORTED, &[]),
                 }
                 Some((16 + len, kind == option::STARTTLS && self.style.tls))
@@ -402,6 +408,54 @@ fn what_the_server_does_not_have_is_told() {
     };
     let words = "the server has no export \"tape\": no such disk";
     assert_eq!(failure.to_string(), words);
+}
+
+/// What the server has said is on its way, and a reset behind it, before the client looks.
+fn reset_behind_what_was_said(world: &mut World) {
+    let deliver = |world: &mut World| {
+        for _ in 0..100 {
+            while world.pair.step() {}
+            world.pair.advance();
+        }
+    };
+    deliver(world);
+    let (now, socket) = (world.pair.now(), world.server.socket.unwrap());
+    world.pair.stack(SERVER).abort(now, socket).unwrap();
+    deliver(world);
+    for _ in 0..100 {
+        world.step();
+        world.pair.advance();
+    }
+    world.pair.assert_no_sockets(CLIENT);
+}
+
+#[test]
+fn the_reason_for_a_reset_is_what_came_before_it() {
+    let mut world = world(PLAIN, |options| options.export = "tape".to_owned());
+    while !world.server.has_refused {
+        if !world.step() {
+            world.pair.advance();
+        }
+    }
+    assert!(world.events.is_empty());
+    reset_behind_what_was_said(&mut world);
+    let [Event::Ended(Some(Failure::Handshake(error)))] = &world.events[..] else {
+        panic!("{:?}", world.events);
+    };
+    let words = "the server has no export \"tape\": no such disk";
+    assert_eq!(error.to_string(), words);
+}
+
+#[test]
+fn a_connection_ends_once() {
+    let mut world = world(PLAIN, |_| {});
+    world.ready();
+    world.server.put(&Reply::simple(7, Ok(())));
+    assert!(disk::Server::poll(&mut world.server, &mut world.pair));
+    reset_behind_what_was_said(&mut world);
+    assert_eq!(world.events.len(), 2, "{:?}", world.events);
+    world.client.shutdown();
+    assert_eq!(world.client.poll_timeout(), None);
 }
 
 #[test]
