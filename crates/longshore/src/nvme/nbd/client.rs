@@ -1,5 +1,8 @@
 //! One client: what it sends, as it comes, and what it is sent.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -201,8 +204,10 @@ impl Client {
         let Some(receiving) = &mut self.receiving else {
             return Ok(None);
         };
-        let held = receiving.fill(&mut &self.input[..])?;
-        self.input.drain(..held);
+        while !self.input.is_empty() && receiving.filled < receiving.request.len {
+            let held = receiving.fill(&mut &self.input[..])?;
+            self.input.drain(..held);
+        }
         while receiving.filled < receiving.request.len {
             match receiving.fill(&mut &self.stream) {
                 Ok(0) => return Ok(Some(Brought::End)),

@@ -57,6 +57,24 @@ impl Export {
         }
     }
 
+    /// A mebibyte in blocks of 512 bytes, on a controller that can do everything.
+    #[cfg(test)]
+    pub(super) fn of_a_mebibyte() -> Export {
+        Export {
+            nsid: 1,
+            size: 1 << 20,
+            block_size: 512,
+            read_only: false,
+            has_cache: true,
+            can_trim: true,
+            can_zero: true,
+            most_data: 1 << 20,
+            most_zeroes: 1 << 20,
+            most_trim: 1 << 20,
+            most_ranges: 256,
+        }
+    }
+
     /// The most bytes of one command with data.
     pub(in crate::nvme) fn most_data(&self) -> u32 {
         self.most_data

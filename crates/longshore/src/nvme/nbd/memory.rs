@@ -40,6 +40,21 @@ impl Memory {
         })
     }
 
+    /// So many blocks of one length, in the memory of a stack that has nothing else to do.
+    #[cfg(test)]
+    pub(super) fn of_blocks(block_len: u32, count: u32) -> Memory {
+        let mac = wire::ethernet::MacAddr([2, 0, 0, 0, 0, 1]);
+        let (function, _device) = nic::ring::function(nic::ring::FunctionConfig::new(mac));
+        let (now, config) = (std::time::Instant::now(), host::StackConfig::default());
+        let mut stack = host::Stack::new(now, config, function);
+        let pool = host::memory::BlockPool::new(&mut stack, block_len, count, "test");
+        let pool = Pool::Ours(pool.expect("memory for a few blocks"));
+        Memory {
+            pools: [pool.clone(), pool.clone(), pool],
+            most: block_len,
+        }
+    }
+
     /// Memory for `len` bytes in parts, added to `parts`: all of it or none.
     pub(super) fn take(&self, len: u32, parts: &mut Vec<(Block, u32)>) -> bool {
         let before = parts.len();

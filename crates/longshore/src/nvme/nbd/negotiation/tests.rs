@@ -2,22 +2,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn export() -> Export {
-    Export {
-        nsid: 1,
-        size: 1 << 20,
-        block_size: 512,
-        read_only: false,
-        has_cache: true,
-        can_trim: true,
-        can_zero: true,
-        most_data: 1 << 20,
-        most_zeroes: 1 << 20,
-        most_trim: 1 << 20,
-        most_ranges: 256,
-    }
-}
-
 fn option_bytes(kind: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = OPTION_MAGIC.to_be_bytes().to_vec();
     bytes.extend(kind.to_be_bytes());
@@ -51,7 +35,7 @@ fn go_tells_size_flags_and_block_sizes() {
     input.extend(option_bytes(option::STRUCTURED_REPLY, &[]));
     input.extend(go(""));
     let (mut negotiation, mut out) = (Negotiation::default(), Vec::new());
-    let (used, outcome) = negotiation.advance(&input, &export(), &mut out);
+    let (used, outcome) = negotiation.advance(&input, &Export::of_a_mebibyte(), &mut out);
     assert_eq!(used, input.len());
     assert_eq!(outcome, Some(Outcome::Transmission { structured: true }));
     let replies = replies(&out);
@@ -73,7 +57,7 @@ fn other_exports_are_unknown_and_other_options_unsupported() {
     input.extend(option_bytes(option::LIST, &[]));
     input.extend(option_bytes(option::ABORT, &[]));
     let (mut negotiation, mut out) = (Negotiation::default(), Vec::new());
-    let (_, outcome) = negotiation.advance(&input, &export(), &mut out);
+    let (_, outcome) = negotiation.advance(&input, &Export::of_a_mebibyte(), &mut out);
     assert_eq!(outcome, Some(Outcome::Aborted));
     let kinds: Vec<u32> = replies(&out).iter().map(|(kind, _)| *kind).collect();
     let expected = [
@@ -93,7 +77,7 @@ fn the_old_way_in_ends_with_zeroes_unless_they_were_declined() {
         let mut input = vec![0, 0, 0, flags];
         input.extend(option_bytes(option::EXPORT_NAME, &[]));
         let (mut negotiation, mut out) = (Negotiation::default(), Vec::new());
-        let (_, outcome) = negotiation.advance(&input, &export(), &mut out);
+        let (_, outcome) = negotiation.advance(&input, &Export::of_a_mebibyte(), &mut out);
         assert_eq!(outcome, Some(Outcome::Transmission { structured: false }));
         assert_eq!(out.len(), len);
     }
@@ -106,7 +90,7 @@ fn what_is_no_nbd_is_broken_off() {
         &[0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 7, 0, 0, 0, 0],
     ] {
         let (mut negotiation, mut out) = (Negotiation::default(), Vec::new());
-        let (_, outcome) = negotiation.advance(input, &export(), &mut out);
+        let (_, outcome) = negotiation.advance(input, &Export::of_a_mebibyte(), &mut out);
         assert_eq!(outcome, Some(Outcome::Broken));
     }
 }
@@ -119,7 +103,7 @@ proptest! {
         input.extend(option_bytes(option::STRUCTURED_REPLY, &[]));
         input.extend(go(""));
         let (mut whole, mut expected) = (Negotiation::default(), Vec::new());
-        whole.advance(&input, &export(), &mut expected);
+        whole.advance(&input, &Export::of_a_mebibyte(), &mut expected);
 
         let (mut negotiation, mut out) = (Negotiation::default(), Vec::new());
         let (mut held, mut rest) = (Vec::new(), &input[..]);
@@ -127,7 +111,7 @@ proptest! {
             let (now, later) = rest.split_at(cut.min(rest.len()));
             rest = later;
             held.extend(now);
-            let (used, _) = negotiation.advance(&held, &export(), &mut out);
+            let (used, _) = negotiation.advance(&held, &Export::of_a_mebibyte(), &mut out);
             held.drain(..used);
         }
         prop_assert_eq!(out, expected);
@@ -136,6 +120,6 @@ proptest! {
     #[test]
     fn anything_is_answered_or_broken_off(input in prop::collection::vec(any::<u8>(), 0..200)) {
         let (mut negotiation, mut out) = (Negotiation::default(), Vec::new());
-        negotiation.advance(&input, &export(), &mut out);
+        negotiation.advance(&input, &Export::of_a_mebibyte(), &mut out);
     }
 }
