@@ -15,6 +15,8 @@ use wire::nbd::{Errno, REQUEST_LEN, Reply as Answer, ReplyHead, Request};
 /// Bytes that are read ahead of their use: several requests at once. The data of writes is read to where it belongs as soon as
 /// it is known.
 const READ_AHEAD: usize = 16 << 10;
+/// Answers that wait to be sent, at most: no more is read before some of them are.
+const MOST_ANSWERS: usize = 512;
 /// Slices that one system call writes.
 const MOST_SLICES: usize = 64;
 
@@ -122,6 +124,9 @@ impl Client {
     /// When the client is to be let go: it broke the protocol, or the system says so.
     pub(super) fn poll(&mut self, export: &Export) -> io::Result<Brought> {
         loop {
+            if self.is_behind() {
+                return Ok(Brought::Nothing);
+            }
             if let Some(brought) = self.take_data()? {
                 return Ok(brought);
             }
@@ -173,6 +178,16 @@ impl Client {
     /// Adds a reply.
     pub(super) fn reply(&mut self, answer: &Answer, blocks: Vec<(Block, u32)>) {
         self.push(Head::Reply(answer.head()), blocks);
+    }
+
+    /// Whether it has to take answers before more is read: a client that sends and never reads would have them pile up. In the handshake
+    /// that is each of them.
+    pub(super) fn is_behind(&self) -> bool {
+        let most = match self.phase {
+            Phase::Negotiation(_) => 1,
+            Phase::Transmission => MOST_ANSWERS,
+        };
+        self.output.len() >= most
     }
 
     /// Whether something is to be sent.

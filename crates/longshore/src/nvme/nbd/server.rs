@@ -1,5 +1,8 @@
 //! The listening socket, the clients, and their requests.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -56,6 +59,8 @@ pub(in crate::nvme) struct Server {
     commands: Vec<Option<usize>>,
     /// Somebody waits for memory.
     starved: bool,
+    /// A client has taken answers that it was behind with: more of it is to be read, of which epoll may not tell.
+    has_more: bool,
     accepts: bool,
 }
 
@@ -93,6 +98,7 @@ impl Server {
             backlog: VecDeque::new(),
             commands: Vec::new(),
             starved: false,
+            has_more: false,
             accepts: true,
         })
     }
@@ -123,6 +129,12 @@ impl Server {
 
     /// Serves whoever is ready. Whether anything was done.
     pub(in crate::nvme) fn poll(&mut self, initiator: &mut Initiator) -> Result<bool, ServerError> {
+        let progress = self.serve_ready()?;
+        Ok(progress | self.submit(initiator))
+    }
+
+    /// Takes in what clients bring, and sends what they are to get. Whether anything was done, or is left to do.
+    fn serve_ready(&mut self) -> Result<bool, ServerError> {
         let mut progress = false;
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),
@@ -143,13 +155,12 @@ impl Server {
                 at => self.serve(at as usize),
             }
         }
-        if std::mem::take(&mut self.starved) {
+        if std::mem::take(&mut self.starved) | std::mem::take(&mut self.has_more) {
             for at in 0..self.clients.len() {
                 self.serve(at);
             }
         }
-        progress |= self.submit(initiator);
-        Ok(progress)
+        Ok(progress | self.has_more)
     }
 
     /// A command is complete.
@@ -234,9 +245,11 @@ impl Server {
             return;
         };
         let is_through = client.is_leaving && client.in_flight == 0;
+        let was_behind = client.is_behind();
         if client.flush().is_err() || (is_through && !client.has_output()) {
             return self.drop_client(at);
         }
+        self.has_more |= was_behind && !client.is_behind();
         let interest = (client.takes_requests(), client.has_output());
         if interest != client.interest {
             let mut flags = epoll::EventFlags::empty();
@@ -364,7 +377,8 @@ impl Server {
     }
 
     fn drop_client(&mut self, at: usize) {
-        if let Some(client) = self.clients[at].client.take() {
+        let slot = self.clients.get_mut(at);
+        if let Some(client) = slot.and_then(|slot| slot.client.take()) {
             // Closing the socket takes it out of epoll.
             drop(client);
             self.starved = true;
@@ -375,7 +389,8 @@ impl Server {
 impl Client {
     /// Whether more requests are read.
     fn takes_requests(&self) -> bool {
-        !self.is_leaving && self.waiting.is_none() && self.in_flight < MOST_REQUESTS
+        let has_room = self.in_flight < MOST_REQUESTS && !self.is_behind();
+        !self.is_leaving && self.waiting.is_none() && has_room
     }
 
     fn reply_to(

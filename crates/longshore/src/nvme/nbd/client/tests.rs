@@ -62,3 +62,30 @@ fn a_write_that_was_read_ahead_fills_its_blocks_in_order() {
     let parts = blocks.iter().map(|(block, _)| unsafe { block.bytes() });
     assert!(parts.flatten().eq(&data));
 }
+
+#[test]
+fn what_a_client_sends_stays_with_it_while_it_takes_no_answers() {
+    let export = Export::of_a_mebibyte();
+    let flush = request(Kind::Flush, 0).to_bytes();
+    let list = option_bytes(option::LIST);
+    let handshake = handshake();
+    for (first, again) in [(&[0, 0, 0, 3][..], &list[..]), (&handshake[..], &flush[..])] {
+        let (mut peer, mut client) = connected();
+        client.flush().unwrap();
+        peer.write_all(first).unwrap();
+        let many = again.repeat(4096);
+        let (mut at, mut most) = (0, 0);
+        for _ in 0..2000 {
+            at = (at + peer.write(&many[at..]).unwrap_or(0)) % many.len();
+            while let Brought::Request(request) = client.poll(&export).unwrap() {
+                client.reply(&Answer::simple(request.cookie, Ok(())), Vec::new());
+            }
+            client.flush().unwrap();
+            most = most.max(client.output.len());
+        }
+        assert!(client.is_behind());
+        assert!(most <= MOST_ANSWERS, "{most}");
+        let full = peer.write(&many[at..]).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+    }
+}

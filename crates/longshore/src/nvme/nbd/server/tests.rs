@@ -1,0 +1,55 @@
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use wire::nbd::{OPTION_MAGIC, option};
+
+use super::*;
+
+/// A server whose commands are not submitted, and a client of it that has sent these requests.
+fn with_requests(name: &str, requests: &[Request]) -> (Server, UnixStream) {
+    let name = format!("longshore-{}-{name}.sock", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let export = Export {
+        most_data: 4096,
+        ..Export::of_a_mebibyte()
+    };
+    let memory = Memory::of_blocks(4096, 8);
+    let mut server = Server::new(listen(&path).unwrap(), export, memory).unwrap();
+    let mut stream = UnixStream::connect(&path).unwrap();
+    let mut sent = 3u32.to_be_bytes().to_vec();
+    sent.extend(OPTION_MAGIC.to_be_bytes());
+    sent.extend(option::EXPORT_NAME.to_be_bytes());
+    sent.extend(0u32.to_be_bytes());
+    sent.extend(requests.iter().flat_map(Request::to_bytes));
+    stream.write_all(&sent).unwrap();
+    while server.serve_ready().unwrap() {}
+    (server, stream)
+}
+
+fn request(kind: Kind, len: u32) -> Request {
+    Request {
+        kind,
+        fua: false,
+        no_hole: false,
+        do_not_fragment: false,
+        fast_zero: false,
+        cookie: 7,
+        offset: 0,
+        len,
+    }
+}
+
+#[test]
+fn requests_that_were_read_ahead_are_answered_when_there_is_room_for_answers_again() {
+    let refused = request(Kind::Unknown(9), 0);
+    let (mut server, mut stream) = with_requests("behind", &[refused; 3000]);
+    stream.set_nonblocking(true).unwrap();
+    let (mut answers, mut bytes) = (0, vec![0; 1000]);
+    // The handshake's greeting, and the export by the oldest option.
+    let expected = 18 + 10 + 3000 * 16;
+    for _ in 0..10_000 {
+        answers += stream.read(&mut bytes).unwrap_or(0);
+        while server.serve_ready().unwrap() {}
+    }
+    assert_eq!(answers, expected);
+}
