@@ -152,7 +152,14 @@ impl Server {
             progress = true;
             match event.data.u64() {
                 LISTENER => self.accept(),
-                at => self.serve(at as usize),
+                at => {
+                    let (at, flags) = (at as usize, event.flags);
+                    self.serve(at);
+                    // Its socket is closed: what it brought is under way, and answers would reach no one. Epoll would tell of it all the time.
+                    if flags.contains(epoll::EventFlags::HUP) {
+                        self.drop_client(at);
+                    }
+                }
             }
         }
         if std::mem::take(&mut self.starved) | std::mem::take(&mut self.has_more) {

@@ -40,6 +40,17 @@ fn request(kind: Kind, len: u32) -> Request {
 }
 
 #[test]
+fn a_client_that_has_gone_is_let_go_while_its_requests_are_under_way() {
+    let (mut server, stream) = with_requests("gone", &[request(Kind::Read, 4096)]);
+    assert!(server.is_busy());
+    drop(stream);
+    let turns = (0..10).take_while(|_| server.serve_ready().unwrap());
+    assert!(turns.count() < 10, "nothing is left to do");
+    assert!(server.is_busy(), "the read is still under way");
+    assert!(server.clients.iter().all(|slot| slot.client.is_none()));
+}
+
+#[test]
 fn requests_that_were_read_ahead_are_answered_when_there_is_room_for_answers_again() {
     let refused = request(Kind::Unknown(9), 0);
     let (mut server, mut stream) = with_requests("behind", &[refused; 3000]);
