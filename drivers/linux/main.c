@@ -146,6 +146,8 @@ static void longshore_remove(struct pci_dev *pdev)
 	cancel_work_sync(&nic->reset_task);
 	cancel_delayed_work_sync(&nic->open_task);
 	longshore_devlink_exit(nic);
+	/* A test of devlink's may have found the interface up. */
+	cancel_work_sync(&nic->reset_task);
 	longshore_free_queues(nic);
 	pci_free_irq_vectors(pdev);
 	free_netdev(netdev);

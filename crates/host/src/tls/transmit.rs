@@ -101,7 +101,7 @@ impl Session {
         out: &mut Outgoing<'_>,
     ) -> Result<(), Refused> {
         let len = self.writer.record_len(content.len()) as u32;
-        // The end of what is sent, and new keys, do not depend on how much data others leave unacknowledged.
+        // The end of what is sent does not depend on how much data others leave unacknowledged.
         let buffer = match kind {
             ContentType::APPLICATION_DATA => out.driver.take_tail(len),
             _ => out.driver.take_tail_for(Purpose::Control, len),

@@ -1,4 +1,4 @@
-//! Where the content goes. A file appears under its name only when it is whole.
+//! Where the content goes. A file appears under its name only when it is whole. What a program has open already (`/dev/stdout`) is written as it comes.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,7 +19,7 @@ pub struct Output {
 #[derive(Debug)]
 enum Target {
     Standard,
-    /// Written as it comes: a device or a FIFO.
+    /// Written as it comes: a device, a FIFO, or what a program has open.
     Direct(PathBuf),
     /// Written beside itself, then renamed.
     File {
@@ -79,7 +79,17 @@ impl Output {
             Target::Direct(path) => path,
             Target::File { partial, .. } => partial,
         };
-        let file = File::create(path).with_context(|| {
+        // What a program has open stays, and more comes behind it.
+        let goes_on = is_the_systems(path) && path.is_file();
+        let options = match goes_on {
+            true => File::options().append(true).clone(),
+            false => File::options()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .clone(),
+        };
+        let file = options.open(path).with_context(|| {
             let name = self.name();
             format!("can't write {name}; give -o a file in a directory that you may write to")
         })?;
@@ -145,15 +155,22 @@ impl Target {
     }
 }
 
-/// What is to be replaced: the path, or the file to which it is a link. `None` of a link that leads to no name of a file, or is the
-/// system's own, as `/dev/stdout` is: what it leads to is open already.
+/// What is to be replaced: the path, or the file to which it is a link. `None` of a link that leads to no file, and of the
+/// system's own.
 fn end_of_link(path: &Path) -> Option<PathBuf> {
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     if !is_link {
         return Some(path.to_path_buf());
     }
-    let is_the_systems = path.starts_with("/dev") || path.starts_with("/proc");
-    fs::canonicalize(path).ok().filter(|_| !is_the_systems)
+    fs::canonicalize(path)
+        .ok()
+        .filter(|_| !is_the_systems(path))
+}
+
+/// Whether it is a link of the system's to what a program has open.
+fn is_the_systems(path: &Path) -> bool {
+    let starts = ["/proc", "/dev/fd", "/dev/stdout", "/dev/stderr"];
+    starts.iter().any(|start| path.starts_with(start))
 }
 
 #[cfg(test)]
@@ -187,5 +204,18 @@ mod tests {
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         let target = Target::at(Path::new(&path)).unwrap();
         assert!(matches!(target, Target::Direct(_)), "{target:?}");
+    }
+
+    #[test]
+    fn what_is_open_already_keeps_what_it_has() {
+        let path = std::env::temp_dir().join(format!("longshore-open-{}", std::process::id()));
+        fs::write(&path, "before, ").unwrap();
+        let file = File::open(&path).unwrap();
+        let open = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        let mut output = Output::to(Path::new(&open)).unwrap();
+        output.write(b"after").unwrap();
+        output.keep().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"before, after");
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -45,7 +45,7 @@ fn the_host_goes_on_from_what_it_was_told_last() {
     }
 }
 
-/// The peer's NIC has answered the SYN, and hands the connection up with its first bytes: nobody answers before them.
+/// The peer's NIC has answered the SYN, and hands the connection up with its first bytes: no answer comes before them.
 #[test]
 fn who_has_said_nothing_yet_is_heard() {
     let mut pair = accel::pair(Accel::ALL);

@@ -164,8 +164,10 @@ impl Tasks {
         if range.end > command.len {
             return Err(outside);
         }
+        let counted = task.count("DataSN", pdu.data_sn);
+        // One without data loses none, whatever its number.
         if !range.is_empty() {
-            task.count("DataSN", pdu.data_sn)?;
+            counted?;
             task.covered
                 .add(pdu.offset, pdu.data_len)
                 .map_err(|_| outside)?;

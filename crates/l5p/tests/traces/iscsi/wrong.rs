@@ -131,7 +131,7 @@ fn logouts(lines: &mut Vec<String>) {
 fn what_goes_wrong() {
     let mut lines = Vec::new();
     type Case = fn(&mut Talk, u32, u32);
-    let cases: [(&str, Case); 36] = [
+    let cases: [(&str, Case); 37] = [
         ("short read", |t, read, _| {
             _ = t.data_in(read, 0, &[1; 2048], Some(0), Residual::None)
         }),
@@ -245,6 +245,15 @@ fn what_goes_wrong() {
             t.data_sns.insert(read, 2);
             t.data_in(read, 512, &[1; 512], None, Residual::None);
         }),
+        (
+            "number of a Data-In behind one without data",
+            |t, read, _| {
+                t.data_in(read, 0, &[], None, Residual::None);
+                t.data_in(read, 0, &[1; 512], None, Residual::None);
+                t.data_sns.insert(read, 3);
+                t.data_in(read, 512, &[1; 512], None, Residual::None);
+            },
+        ),
         ("number of an R2T", |t, _, write| {
             _ = t.ready(write, 1, 2048, 512)
         }),

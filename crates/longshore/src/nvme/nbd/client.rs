@@ -181,7 +181,7 @@ impl Client {
     }
 
     /// Whether it has to take answers before more is read: a client that sends and never reads would have them pile up. In the handshake
-    /// that is each of them.
+    /// one answer that was not taken is enough.
     pub(super) fn is_behind(&self) -> bool {
         let most = match self.phase {
             Phase::Negotiation(_) => 1,

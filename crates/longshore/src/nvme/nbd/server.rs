@@ -57,7 +57,7 @@ pub(in crate::nvme) struct Server {
     backlog: VecDeque<usize>,
     /// The job of a command, by the command's place.
     commands: Vec<Option<usize>>,
-    /// Somebody waits for memory.
+    /// A client waits for memory.
     starved: bool,
     /// A client has taken answers that it was behind with: more of it is to be read, of which epoll may not tell.
     has_more: bool,
@@ -127,7 +127,7 @@ impl Server {
         }
     }
 
-    /// Serves whoever is ready. Whether anything was done.
+    /// Serves the clients that are ready. Whether anything was done.
     pub(in crate::nvme) fn poll(&mut self, initiator: &mut Initiator) -> Result<bool, ServerError> {
         let progress = self.serve_ready()?;
         Ok(progress | self.submit(initiator))
@@ -155,8 +155,8 @@ impl Server {
                 at => {
                     let (at, flags) = (at as usize, event.flags);
                     self.serve(at);
-                    // Its socket is closed: what it brought is under way, and answers would reach no one. Epoll would tell of it all the time.
-                    if flags.contains(epoll::EventFlags::HUP) {
+                    // Its socket is closed, and answers would not reach it. Epoll tells of it all the time, until what it brought is under way.
+                    if flags.contains(epoll::EventFlags::HUP) && self.has_begun_all(at) {
                         self.drop_client(at);
                     }
                 }
@@ -185,6 +185,14 @@ impl Server {
                 false => {}
             }
         }
+    }
+
+    /// Whether nothing that a client has sent waits for room.
+    fn has_begun_all(&self, at: usize) -> bool {
+        let client = self.clients[at].client.as_ref();
+        client.is_some_and(|client| {
+            client.waiting.is_none() && (client.is_leaving || client.takes_requests())
+        })
     }
 
     fn accept(&mut self) {
