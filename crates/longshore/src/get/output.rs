@@ -81,15 +81,11 @@ impl Output {
         };
         // What a program has open stays, and more comes behind it.
         let goes_on = is_the_systems(path) && path.is_file();
-        let options = match goes_on {
-            true => File::options().append(true).clone(),
-            false => File::options()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .clone(),
+        let opened = match goes_on {
+            true => File::options().append(true).open(path),
+            false => File::create(path),
         };
-        let file = options.open(path).with_context(|| {
+        let file = opened.with_context(|| {
             let name = self.name();
             format!("can't write {name}; give -o a file in a directory that you may write to")
         })?;

@@ -1,7 +1,7 @@
 //! One client: what it sends, as it comes, and what it is sent.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};

@@ -21,12 +21,12 @@ fn option_bytes(kind: u32) -> Vec<u8> {
 }
 
 /// The export by the oldest option, without zeroes behind it.
-fn handshake() -> Vec<u8> {
+pub fn handshake() -> Vec<u8> {
     let flags = 3u32.to_be_bytes();
     [&flags[..], &option_bytes(option::EXPORT_NAME)].concat()
 }
 
-fn request(kind: Kind, len: u32) -> Request {
+pub fn request(kind: Kind, len: u32) -> Request {
     Request {
         kind,
         fua: false,

@@ -1,8 +1,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
-use wire::nbd::{OPTION_MAGIC, option};
-
+use super::super::client::tests::{handshake, request};
 use super::*;
 
 /// A server whose commands are not submitted, and a client of it that has sent these requests.
@@ -16,27 +15,11 @@ fn with_requests(name: &str, requests: &[Request]) -> (Server, UnixStream) {
     let memory = Memory::of_blocks(4096, 8);
     let mut server = Server::new(listen(&path).unwrap(), export, memory).unwrap();
     let mut stream = UnixStream::connect(&path).unwrap();
-    let mut sent = 3u32.to_be_bytes().to_vec();
-    sent.extend(OPTION_MAGIC.to_be_bytes());
-    sent.extend(option::EXPORT_NAME.to_be_bytes());
-    sent.extend(0u32.to_be_bytes());
+    let mut sent = handshake();
     sent.extend(requests.iter().flat_map(Request::to_bytes));
     stream.write_all(&sent).unwrap();
     while server.serve_ready().unwrap() {}
     (server, stream)
-}
-
-fn request(kind: Kind, len: u32) -> Request {
-    Request {
-        kind,
-        fua: false,
-        no_hole: false,
-        do_not_fragment: false,
-        fast_zero: false,
-        cookie: 7,
-        offset: 0,
-        len,
-    }
 }
 
 #[test]
