@@ -137,6 +137,21 @@ impl Reading {
         reading
     }
 
+    /// The server goes on under new keys, which the client has taken.
+    fn change_keys(&mut self) {
+        with_session(&mut self.pair, self.server, |session, out| {
+            update_keys(session, 6, out);
+        });
+        let (id, sink) = (self.client.id, &mut self.client.sink);
+        let came = self.pair.run_until(Duration::from_secs(1), |pair| {
+            let now = pair.now;
+            let received = pair.stack(CLIENT).receive_pdus(now, id, sink);
+            received.expect("connected");
+            pair.counter(CLIENT, "TlsRxRekeyOk") == 1
+        });
+        assert!(came);
+    }
+
     fn write(&mut self, bytes: &[u8]) {
         let now = self.pair.now;
         let written = self.pair.stack(SERVER).write(now, self.server, bytes);
@@ -244,18 +259,8 @@ fn no_context_begins_between_messages_once_the_application_has_turned_it_off() {
     let (first, second) = bytes.split_at(9000);
     reading.write(first);
     // In the middle of a message: the next context is to begin at the next one.
-    with_session(&mut reading.pair, reading.server, |session, out| {
-        update_keys(session, 6, out);
-    });
+    reading.change_keys();
     let id = reading.client.id;
-    let came = reading.pair.run_until(Duration::from_secs(1), |pair| {
-        let now = pair.now;
-        let sink = &mut reading.client.sink;
-        let received = pair.stack(CLIENT).receive_pdus(now, id, sink);
-        received.expect("connected");
-        pair.counter(CLIENT, "TlsRxRekeyOk") == 1
-    });
-    assert!(came);
     let now = reading.pair.now;
     let stack = reading.pair.stack(CLIENT);
     stack.set_offload(now, id, Offload::Tx).expect("TLS");
@@ -284,18 +289,8 @@ fn a_context_gets_no_answer_to_what_the_former_one_has_asked_about_pdus() {
         offset: 0,
     });
     transport.handle_resync_request(context, Place { tcpsn, inner });
-    with_session(&mut reading.pair, reading.server, |session, out| {
-        update_keys(session, 6, out);
-    });
+    reading.change_keys();
     let id = reading.client.id;
-    let came = reading.pair.run_until(Duration::from_secs(1), |pair| {
-        let now = pair.now;
-        let sink = &mut reading.client.sink;
-        let received = pair.stack(CLIENT).receive_pdus(now, id, sink);
-        received.expect("connected");
-        pair.counter(CLIENT, "TlsRxRekeyOk") == 1
-    });
-    assert!(came);
     reading.pair.run_for(Duration::from_millis(5));
     assert_eq!(reading.pair.counter(CLIENT, "NvmeTcpRxDeviceResync"), 1);
     assert_eq!(reading.pair.counter(CLIENT, "DriverErrors"), 0);
