@@ -1,7 +1,7 @@
 //! Where the content goes. A file appears under its name only when it is whole. What a program has open already (`/dev/stdout`) is written as it comes.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -13,7 +13,8 @@ use crate::printing::{flush, put_bytes};
 #[derive(Debug)]
 pub struct Output {
     target: Target,
-    file: Option<File>,
+    /// Where it is written, when it is open.
+    file: Option<(File, PathBuf)>,
 }
 
 #[derive(Debug)]
@@ -22,11 +23,11 @@ enum Target {
     /// Written as it comes: a device, a FIFO, or what a program has open.
     Direct(PathBuf),
     /// Written beside itself, then renamed.
-    File {
-        path: PathBuf,
-        partial: PathBuf,
-    },
+    File(PathBuf),
 }
+
+/// Files of such names beside an output that may be there already.
+const MOST_PARTIAL: usize = 100;
 
 impl Output {
     /// Where `--output` says, or a new file of the URL's name.
@@ -65,7 +66,7 @@ impl Output {
     pub fn name(&self) -> String {
         match &self.target {
             Target::Standard => "standard output".to_owned(),
-            Target::Direct(path) | Target::File { path, .. } => path.display().to_string(),
+            Target::Direct(path) | Target::File(path) => path.display().to_string(),
         }
     }
 
@@ -74,16 +75,10 @@ impl Output {
         if self.file.is_some() {
             return Ok(());
         }
-        let path = match &self.target {
+        let opened = match &self.target {
             Target::Standard => return Ok(()),
-            Target::Direct(path) => path,
-            Target::File { partial, .. } => partial,
-        };
-        // What a program has open stays, and more comes behind it.
-        let goes_on = is_the_systems(path) && path.is_file();
-        let opened = match goes_on {
-            true => File::options().append(true).open(path),
-            false => File::create(path),
+            Target::Direct(path) => open_direct(path).map(|file| (file, path.clone())),
+            Target::File(path) => create_partial(path),
         };
         let file = opened.with_context(|| {
             let name = self.name();
@@ -96,7 +91,7 @@ impl Output {
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.open()?;
         match &mut self.file {
-            Some(file) => file
+            Some((file, _)) => file
                 .write_all(bytes)
                 .with_context(|| format!("{} can't be written", self.name())),
             None => {
@@ -109,12 +104,12 @@ impl Output {
     /// The content is whole: gives it its name.
     pub fn keep(&mut self) -> Result<()> {
         self.open()?;
-        self.file = None;
-        match &self.target {
-            Target::Standard => flush(),
-            Target::Direct(_) => {}
-            Target::File { path, partial } => fs::rename(partial, path)
+        let file = self.file.take();
+        match (&self.target, file) {
+            (Target::Standard, _) => flush(),
+            (Target::File(path), Some((_, partial))) => fs::rename(partial, path)
                 .with_context(|| format!("{} can't be written", path.display()))?,
+            (Target::File(_) | Target::Direct(_), _) => {}
         }
         Ok(())
     }
@@ -122,7 +117,7 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if let (Some(_), Target::File { partial, .. }) = (&self.file, &self.target) {
+        if let (Some((_, partial)), Target::File(_)) = (&self.file, &self.target) {
             let _ = fs::remove_file(partial);
         }
     }
@@ -139,14 +134,36 @@ impl Target {
             }
             Ok(metadata) if !metadata.is_file() => Ok(Target::Direct(path.to_path_buf())),
             _ => Ok(match end_of_link(path) {
-                Some(path) => {
-                    let mut partial = path.as_os_str().to_owned();
-                    partial.push(".part");
-                    let partial = partial.into();
-                    Target::File { path, partial }
-                }
+                Some(path) => Target::File(path),
                 None => Target::Direct(path.to_path_buf()),
             }),
+        }
+    }
+}
+
+/// Opens what is written as it comes. What a program has open stays, and more comes behind it.
+fn open_direct(path: &Path) -> io::Result<File> {
+    match is_the_systems(path) && path.is_file() {
+        true => File::options().append(true).open(path),
+        false => File::create(path),
+    }
+}
+
+/// Makes a new file beside an output. What has such a name already is the user's, or another program's.
+fn create_partial(path: &Path) -> io::Result<(File, PathBuf)> {
+    let mut tried = 0;
+    loop {
+        let mut partial = path.as_os_str().to_owned();
+        match tried {
+            0 => partial.push(".part"),
+            _ => partial.push(format!(".part{tried}")),
+        }
+        let partial = PathBuf::from(partial);
+        match File::create_new(&partial) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && tried < MOST_PARTIAL => {
+                tried += 1;
+            }
+            created => return Ok((created?, partial)),
         }
     }
 }
@@ -191,6 +208,26 @@ mod tests {
             assert_eq!(fs::read(end).unwrap(), b"after");
         }
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 4);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_the_users_that_is_called_like_a_partial_one_stays() {
+        let directory = std::env::temp_dir().join(format!("longshore-part-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let [file, own] = ["file", "file.part"].map(|name| directory.join(name));
+        fs::write(&own, "the user's").unwrap();
+        for keeps in [false, true] {
+            let mut output = Output::to(&file).unwrap();
+            output.write(b"content").unwrap();
+            assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
+            if keeps {
+                output.keep().unwrap();
+            }
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"content");
+        assert_eq!(fs::read(&own).unwrap(), b"the user's");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
         fs::remove_dir_all(&directory).unwrap();
     }
 
