@@ -14,10 +14,11 @@ use crate::stack::Stack;
 
 /// When to look again at what the NIC or TCP is still to let go of.
 const SETTLE: Duration = Duration::from_micros(20);
-/// How long nothing new is sent after a request has failed in a way that may pass.
+/// How long nothing new is sent after a request has failed in a way that may pass. Each further failure of it doubles that: a disk that has no room for
+/// commands of this host (TASK SET FULL, SAM-5 §5.3.1) is busy with those of others, which may take seconds.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Times that a request is sent.
-const MAX_TRIES: u8 = 6;
+/// Times that a request is sent: for 5 seconds.
+const MAX_TRIES: u8 = 10;
 
 impl CommandKey for RequestId {
     fn index(self) -> usize {
@@ -229,7 +230,8 @@ impl<E> Commands<E> {
                 Err(RequestFailure::Peer(error))
                     if is_transient(error) && entry.tries < MAX_TRIES =>
                 {
-                    Some(self.last_poll + PAUSE)
+                    let failures = entry.tries.saturating_sub(1);
+                    Some(self.last_poll + PAUSE * (1 << failures))
                 }
                 _ => None,
             };

@@ -1,6 +1,7 @@
 //! Memory of commands to a disk, and connections to it that end by a TermReq.
 
 mod terminated;
+mod trying_again;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
