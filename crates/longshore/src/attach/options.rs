@@ -68,6 +68,15 @@ impl Wire {
     pub fn has(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|cidr| cidr.address == ip)
     }
+
+    /// The same, for connections to disks: where no keep-alive was asked for, TCP asks after a minute of silence whether the peer is still there. One that
+    /// has gone while a read is in flight is noticed by nothing else.
+    pub fn kept_alive(&self) -> Wire {
+        const SECONDS: u32 = 60;
+        let mut wire = self.clone();
+        wire.tcp.tcp_keep_alive.get_or_insert(SECONDS);
+        wire
+    }
 }
 
 /// What the NIC does for whole connections; for servers.

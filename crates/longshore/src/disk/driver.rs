@@ -19,10 +19,6 @@ use crate::signals::Signals;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long saying goodbye may take.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// After so many seconds of silence TCP asks whether a server is still there. One that has gone while reads are in flight is noticed by
-/// nothing else.
-const TCP_KEEP_ALIVE: u32 = 60;
-
 /// A protocol of disks, as its client speaks it.
 pub(crate) trait Remote: Client {
     /// What the protocol calls a disk.
@@ -100,7 +96,7 @@ impl<C: Remote> Driver<C> {
     pub(crate) fn new(wire: &Wire) -> Result<Driver<C>> {
         let signals = Signals::block()?;
         Ok(Driver {
-            attached: attach(&kept_alive(wire), &Connections::default())?,
+            attached: attach(&wire.kept_alive(), &Connections::default())?,
             connections: Vec::new(),
             signals,
             look_at: Instant::now(),
@@ -237,13 +233,6 @@ impl<C: Remote> Driver<C> {
         self.turn_regardless(Instant::now())?;
         Ok(self.attached.runtime.shutdown(Instant::now())?)
     }
-}
-
-/// How to reach the wire, with a keep-alive of TCP.
-fn kept_alive(wire: &Wire) -> Wire {
-    let mut wire = wire.clone();
-    wire.tcp.tcp_keep_alive.get_or_insert(TCP_KEEP_ALIVE);
-    wire
 }
 
 /// A failure, with what can be done about it.

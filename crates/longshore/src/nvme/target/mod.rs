@@ -41,9 +41,6 @@ pub use report::TargetCounters;
 const REFRESH: Duration = Duration::from_secs(1);
 /// How long commands in flight are waited for at the end, and connections after that.
 const DRAIN: Duration = Duration::from_secs(2);
-/// After so many seconds of silence TCP asks whether a host is still there: NVMe's own keep-alive is the host's choice.
-const TCP_KEEP_ALIVE: u32 = 60;
-
 /// Serves until it is told to end.
 ///
 /// # Errors
@@ -61,7 +58,7 @@ pub fn run(options: &Target) -> Result<()> {
         .map(control::Server::bind)
         .transpose()?;
     let count = options.cores.as_ref().map(Cores::count);
-    let all = attach_shards(&kept_alive(options), &options.connections, count, None)?;
+    let all = attach_shards(&wire(options), &options.connections, count, None)?;
     let mut stores = Stores::new(&all[0].runtime.doorbell(), method(options));
     let subsystems = namespaces::open(options, &mut stores)?;
     let names: Vec<_> = subsystems.iter().map(|subsystem| subsystem.nqn).collect();
@@ -111,15 +108,13 @@ pub fn run(options: &Target) -> Result<()> {
     Ok(())
 }
 
-/// How to reach the wire, with a keep-alive of TCP. Connections of which the NIC keeps the state until they have sent something can have none.
-fn kept_alive(options: &Target) -> Wire {
-    let mut wire = options.wire.clone();
-    if !options.connections.accel.lazy_tcb {
-        wire.tcp.tcp_keep_alive.get_or_insert(TCP_KEEP_ALIVE);
+/// How to reach the wire. Connections of which the NIC keeps the state until they have sent something can have no keep-alive.
+fn wire(options: &Target) -> Wire {
+    match options.connections.accel.lazy_tcb {
+        true => options.wire.clone(),
+        false => options.wire.kept_alive(),
     }
-    wire
 }
-
 /// The part of each core, which listens: they are one target, with the same files and the same memory.
 fn parts(
     options: &Target,
