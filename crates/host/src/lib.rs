@@ -138,6 +138,7 @@
 
 mod config;
 mod counters;
+mod deadlines;
 mod device;
 mod driver;
 mod error;

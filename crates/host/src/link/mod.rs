@@ -22,6 +22,7 @@ use wire::packet::{self, Class, IpPacket, Parsed};
 use wire::tcp::Header;
 use wire::{FlowKey, SeqNum, ethernet, ipv4, ipv6};
 
+use crate::deadlines::earliest;
 use crate::device::Device;
 use crate::driver::Frame;
 use crate::{CloseReason, SocketId, StackConfig};
@@ -45,6 +46,8 @@ pub(crate) struct Link {
     solicitations: Solicitations,
     detection: Detection,
     listening: Listening,
+    /// When something of these, or of the routers, is due: nothing of them is touched in the polls before.
+    due: Option<Instant>,
     /// When the next answer to another host that has our IPv4 address may go out.
     defends_at: Option<Instant>,
     icmp_errors: ErrorLimit,
@@ -121,8 +124,10 @@ impl Link {
             icmp_errors: ErrorLimit::new(now),
             last_hop: None,
             events: VecDeque::new(),
+            due: None,
         };
         link.sync_groups(now);
+        link.due = link.next_due();
         link
     }
 
@@ -134,21 +139,44 @@ impl Link {
 
     /// When there is something to do, if nothing comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        debug_assert_eq!(self.due, self.next_due());
+        earliest([self.neighbours.poll_timeout(), self.due])
+    }
+
+    fn next_due(&self) -> Option<Instant> {
         let solicitations = &self.solicitations;
-        let solicit_at = (solicitations.left > 0).then_some(solicitations.at);
-        let detect_at = self.detection.poll_timeout();
-        let expire_at = self.interface.routers.poll_timeout();
-        let report_at = self.listening.poll_timeout();
-        [
-            self.neighbours.poll_timeout(),
-            solicit_at,
-            detect_at,
-            expire_at,
-            report_at,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        earliest([
+            (solicitations.left > 0).then_some(solicitations.at),
+            self.detection.poll_timeout(),
+            self.interface.routers.poll_timeout(),
+            self.listening.poll_timeout(),
+        ])
+    }
+
+    /// Does what is due. Answers whether that was anything.
+    #[inline]
+    pub fn poll(&mut self, now: Instant, device: &mut Device) -> bool {
+        let mut progress = false;
+        if self.due.is_some_and(|at| at <= now) {
+            progress |= self.poll_addresses(now, device);
+            self.due = self.next_due();
+        }
+        if self.neighbours.poll_timeout().is_some_and(|at| at <= now) {
+            progress |= self.poll_neighbours(now, device);
+        }
+        progress
+    }
+
+    /// Does what is due for addresses, groups and routers.
+    #[inline(never)]
+    fn poll_addresses(&mut self, now: Instant, device: &mut Device) -> bool {
+        // A group is joined before its first question (RFC 4862 §5.4.2).
+        let mut progress = self.report_groups(now, device);
+        progress |= self.detect_duplicates(now, device);
+        while let Some(router) = self.interface.routers.take_expired(now) {
+            self.has_lost_router(now, router);
+        }
+        progress | self.solicit_router(now, device)
     }
 
     /// Takes a frame that is no TCP segment.
@@ -165,6 +193,7 @@ impl Link {
             Class::Other(_) | Class::Tcp(_) => {}
             Class::Malformed(_) => device.counters.ip_in_hdr_errors += 1,
         }
+        self.due = self.next_due();
     }
 
     /// RFC 9293 §3.10.7.1: a segment of no connection is answered by a reset.

@@ -86,7 +86,7 @@ impl Link {
     }
 
     /// This neighbour forwards nothing any more: what goes through it goes through another router, if there is one (RFC 4861 §6.3.5).
-    fn has_lost_router(&mut self, now: Instant, router: Ipv6Addr) {
+    pub(super) fn has_lost_router(&mut self, now: Instant, router: Ipv6Addr) {
         self.neighbours.forget(router.into());
         let solicitations = &mut self.solicitations;
         if solicitations.wanted && self.interface.routers.first().is_none() {
@@ -95,24 +95,15 @@ impl Link {
     }
 
     /// Sends the questions that are due, and gives up on neighbours that do not answer.
-    pub fn poll(&mut self, now: Instant, device: &mut Device) -> bool {
-        // A group is joined before its first question (RFC 4862 §5.4.2).
-        let mut progress = self.report_groups(now, device);
-        progress |= self.detect_duplicates(now, device);
-        while let Some(router) = self.interface.routers.take_expired(now) {
-            self.has_lost_router(now, router);
-        }
-        progress |= self.solicit_router(now, device);
-        if self.neighbours.poll_timeout().is_none_or(|at| at > now) {
-            return progress;
-        }
+    #[inline(never)]
+    pub(super) fn poll_neighbours(&mut self, now: Instant, device: &mut Device) -> bool {
         let (mut questions, mut silent) = (Vec::new(), Vec::new());
         self.neighbours.poll(
             now,
             |solicit| questions.push(solicit),
             |address| silent.push(address),
         );
-        progress |= !questions.is_empty() || !silent.is_empty();
+        let progress = !questions.is_empty() || !silent.is_empty();
         for solicit in questions {
             match solicit.target {
                 IpAddr::V4(target) => self.solicit_v4(target, &solicit, device),
@@ -144,7 +135,7 @@ impl Link {
     }
 
     /// Asks for a router (RFC 4861 §6.3.7), where none is configured.
-    fn solicit_router(&mut self, now: Instant, device: &mut Device) -> bool {
+    pub(super) fn solicit_router(&mut self, now: Instant, device: &mut Device) -> bool {
         if self.solicitations.left == 0 || self.solicitations.at > now {
             return false;
         }

@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use nic::ring::HostFunction;
 
+use crate::deadlines::earliest;
 use crate::transport::{Transport, TransportEvent};
 use crate::{Holder, ListenOptions, ListenerId, SocketError, SocketId, StackConfig};
 use accel::AccelState;
@@ -49,15 +50,12 @@ impl ConnectionOffload {
     /// When there is something to do, if nothing comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let last_poll = self.transport.last_poll;
-        [
+        earliest([
             self.transport.poll_timeout(),
             self.splices.poll_timeout(),
             self.accel.poll_timeout(last_poll),
             self.handoff.poll_timeout(last_poll),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        ])
     }
 
     /// Acts on what the transport tells of connections.

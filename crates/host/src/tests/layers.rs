@@ -9,6 +9,7 @@ fn each_module_uses_only_those_below_it() {
             "counters",
             "meter",
             "keyed",
+            "deadlines",
             "error",
             "events",
             "handoff",

@@ -24,6 +24,7 @@ use nic::ring::accel::ListenRuleId;
 use tcp::TimeWait;
 use tcp::isn::{Ahead, Generator};
 
+use crate::deadlines::earliest;
 use crate::device::Device;
 use crate::handoff::policy;
 use crate::keyed::derive;
@@ -131,7 +132,7 @@ impl Transport {
             false => Duration::ZERO,
         };
         let has_reapable = driver.has_retiring() || schedule.has_starved();
-        [
+        earliest([
             schedule.timers.next(),
             self.link.poll_timeout(),
             self.time_wait.poll_timeout(),
@@ -140,10 +141,7 @@ impl Transport {
                 .poll_timeout(self.device.level, self.last_poll),
             has_work.then_some(self.last_poll + wait),
             has_reapable.then_some(self.last_poll + REAP),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        ])
     }
 
     /// Has a socket served that may have something to send or to tell.

@@ -34,6 +34,7 @@ pub use l5p::nvme::initiator::{
 pub use wire::nvme::command::{Blocks, Io, Status};
 
 use super::PduOffload;
+use crate::deadlines::earliest;
 use crate::disk::{CommandKey, Memories};
 use crate::stack::Stack;
 use crate::{Offload, TlsRole};
@@ -171,10 +172,7 @@ impl Initiator {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let settling = self.memories.is_settling().then(|| self.last_poll + SETTLE);
-        [settling, self.controller.poll_timeout()]
-            .into_iter()
-            .flatten()
-            .min()
+        earliest([settling, self.controller.poll_timeout()])
     }
 
     /// Takes in an event of the stack. Whether it was about a connection of this initiator.

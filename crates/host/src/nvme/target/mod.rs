@@ -34,6 +34,7 @@ use l5p::nvme::target::{
 use nic::ring::Region;
 
 use super::store::Stores;
+use crate::deadlines::earliest;
 use crate::runtime::Doorbell;
 use crate::stack::Stack;
 use crate::{Event, ListenOptions, ListenerId, SocketError, SocketId};
@@ -302,10 +303,7 @@ impl Target {
         let settling = self.memories.is_settling().then(|| self.last_poll + SETTLE);
         let working = self.stores.has_work().then_some(self.last_poll);
         let handshake = self.securing.front().map(|(deadline, _)| *deadline);
-        [settling, working, handshake, self.machine.poll_timeout()]
-            .into_iter()
-            .flatten()
-            .min()
+        earliest([settling, working, handshake, self.machine.poll_timeout()])
     }
 
     /// Says that hosts were refused for want of room.

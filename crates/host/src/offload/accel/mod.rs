@@ -39,6 +39,7 @@ use nic::ring::accel::AccelRoom;
 
 use super::ConnectionOffload;
 use crate::SocketId;
+use crate::deadlines::earliest;
 use early::EarlySegments;
 use listener::Rules;
 use replays::Replays;
@@ -88,15 +89,12 @@ impl AccelState {
 
     /// When there is something to do, if nothing comes before.
     pub fn poll_timeout(&self, last_poll: Instant) -> Option<Instant> {
-        [
+        earliest([
             (!self.answered.is_empty()).then_some(last_poll),
             self.unacknowledged.front().map(|(at, _)| *at),
             self.rules.poll_timeout(last_poll),
             self.teardowns.poll_timeout(last_poll),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        ])
     }
 }
 

@@ -45,6 +45,7 @@ use nic::ring::toe::ToeId;
 
 use super::ConnectionOffload;
 use crate::SocketId;
+use crate::deadlines::earliest;
 use crate::handoff::Handoff;
 use crate::handoff::policy::Selector;
 use choose::Due;
@@ -101,10 +102,7 @@ impl HandoffState {
     pub fn poll_timeout(&self, last_poll: Instant) -> Option<Instant> {
         let is_due = !self.due.is_empty() || !self.cancels.is_empty() || self.may_go_on();
         let watch_at = self.watch_at.filter(|_| self.table.taken() > 0);
-        [is_due.then_some(last_poll), watch_at]
-            .into_iter()
-            .flatten()
-            .min()
+        earliest([is_due.then_some(last_poll), watch_at])
     }
 }
 

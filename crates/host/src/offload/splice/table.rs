@@ -7,6 +7,7 @@ use nic::ring::accel::{LegState, SpliceEnded, SpliceId};
 
 use wire::ethernet::MacAddr;
 
+use crate::deadlines::earliest;
 use crate::driver::Ticket;
 use crate::memory::Buffer;
 use crate::{Event, SocketId, SpliceHandle};
@@ -196,6 +197,6 @@ impl Splices {
     /// When something is due that no packet brings about.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let draining = self.draining.front().map(|(until, _)| *until);
-        [draining, self.watch_at].into_iter().flatten().min()
+        earliest([draining, self.watch_at])
     }
 }
