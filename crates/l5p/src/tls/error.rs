@@ -55,6 +55,9 @@ pub enum Violation {
     /// Keys that change again and again with no data under them.
     #[error("it is key update number {0} without application data between them")]
     TooManyKeyUpdates(u8),
+    /// TLS 1.2: the peer asks to renegotiate again and again, whatever it is told.
+    #[error("it is request number {0} to renegotiate, and all before it were refused")]
+    TooManyRenegotiations(u8),
     /// A handshake message longer than any of its type that may come here (RFC 8446 §6.2, decode_error).
     #[error(
         "a handshake message of {0} bytes is longer than any that may come after the handshake"
@@ -90,7 +93,8 @@ impl TlsError {
             | Violation::HandshakeMessage(_)
             | Violation::Interleaved
             | Violation::KeyUpdateNotLast
-            | Violation::TooManyKeyUpdates(_) => Alert::UnexpectedMessage,
+            | Violation::TooManyKeyUpdates(_)
+            | Violation::TooManyRenegotiations(_) => Alert::UnexpectedMessage,
             Violation::KeyUpdateValue => Alert::IllegalParameter,
             Violation::UnknownEpoch(_) | Violation::NumbersUsedUp => Alert::InternalError,
             Violation::Refused(_) => Alert::IllegalParameter,

@@ -21,6 +21,9 @@ const MAX_MESSAGE: usize = 0xffff;
 /// Key updates that a peer may send one after the other. Each costs new keys, and new contexts of the NIC's, so that a
 /// peer that did nothing else would keep this host busy; BoringSSL has the same limit.
 const MAX_KEY_UPDATES: u8 = 32;
+/// Requests to renegotiate that a peer may send. Each is answered by an alert, so that a peer that did nothing else, and acknowledged nothing,
+/// would fill this host's memory with them; rustls takes one.
+const MAX_RENEGOTIATIONS: u8 = 8;
 
 /// What the owner of reader and writer must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct PostHandshake {
     partial: Vec<u8>,
     /// Key updates since the last application data.
     updates: u8,
+    /// Requests to renegotiate.
+    renegotiations: u8,
     events: VecDeque<Event>,
 }
 
@@ -69,6 +74,7 @@ impl PostHandshake {
             keys,
             partial: Vec::new(),
             updates: 0,
+            renegotiations: 0,
             events: VecDeque::new(),
         }
     }
@@ -228,6 +234,10 @@ impl PostHandshake {
             }
             // RFC 5246 §7.4.1.1: to be ignored, or refused by a warning.
             _ => {
+                self.renegotiations = self.renegotiations.saturating_add(1);
+                if self.renegotiations > MAX_RENEGOTIATIONS {
+                    return Err(Violation::TooManyRenegotiations(self.renegotiations));
+                }
                 self.push_once(Event::RefuseRenegotiation);
                 Ok(())
             }

@@ -174,6 +174,26 @@ fn renegotiation_is_refused() {
     assert_eq!(violation(result), Violation::HandshakeMessage(24));
 }
 
+#[test]
+fn renegotiation_is_not_refused_without_end() {
+    let (_, mut server) = pair(Version::Tls12);
+    let client_hello = [1, 0, 0, 2, 3, 3];
+    for _ in 0..8 {
+        server
+            .handle_record(0, HANDSHAKE, [&client_hello[..]])
+            .unwrap();
+        assert_eq!(server.poll_event(), Some(Event::RefuseRenegotiation));
+        server.handle_record(0, DATA, [&b"!"[..]]).unwrap();
+    }
+    let result = server.handle_record(5, HANDSHAKE, [&client_hello[..]]);
+    assert_eq!(
+        result.clone().unwrap_err().alert(),
+        Alert::UnexpectedMessage
+    );
+    assert_eq!(violation(result), Violation::TooManyRenegotiations(9));
+    assert_eq!(server.poll_event(), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
