@@ -18,11 +18,11 @@ pub(super) struct Activity {
     /// Packets that the application wants sent and the send buffer had no room for.
     waiting: f32,
     /// Tick of the last send.
-    at: u32,
+    at: u64,
 }
 
 impl Activity {
-    pub fn new(tick: u32) -> Self {
+    pub fn new(tick: u64) -> Self {
         Self {
             at: tick,
             ..Self::default()
@@ -31,13 +31,13 @@ impl Activity {
 
     /// Ticks since the last send.
     #[inline]
-    pub fn quiet(&self, tick: u32) -> u32 {
+    pub fn quiet(&self, tick: u64) -> u64 {
         tick.saturating_sub(self.at)
     }
 
     /// Counts a send. Returns its packets.
     #[inline]
-    pub fn sent(&mut self, tick: u32, bytes: u32, waiting: u64) -> f32 {
+    pub fn sent(&mut self, tick: u64, bytes: u32, waiting: u64) -> f32 {
         let packets = bytes.div_ceil(PACKET) as f32;
         self.recent = self.recent * fade(self.quiet(tick)) + packets;
         self.waiting = waiting.min(1 << 40) as f32 / PACKET as f32;
@@ -52,7 +52,7 @@ impl Activity {
 
     /// Packets to expect of it for a while: those certain to come as far as it goes on at all, and as many as of late.
     #[inline]
-    pub fn worth(&self, tick: u32) -> f32 {
+    pub fn worth(&self, tick: u64) -> f32 {
         (self.recent + self.waiting.min(super::MOST_WAITING)) * fade(self.quiet(tick))
     }
 
@@ -65,7 +65,7 @@ impl Activity {
 
 /// What is left after so many ticks: straight lines between the halves.
 #[inline]
-fn fade(ticks: u32) -> f32 {
+fn fade(ticks: u64) -> f32 {
     let halves = ticks as f32 / HALF_LIFE;
     let whole = halves as u32;
     if whole >= 32 {

@@ -33,7 +33,7 @@ const COST: f32 = 16.0;
 /// More packets waiting than this say no more.
 const MOST_WAITING: f32 = 1024.0;
 /// A connection that was refused is not offered again before so many milliseconds.
-const PAUSE: u32 = 250;
+const PAUSE: u64 = 250;
 
 /// What to do with a connection now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,15 +46,15 @@ pub enum Choice<K> {
     Instead(K),
 }
 
-/// What is known of one connection; kept with it, some 24 bytes.
+/// What is known of one connection; kept with it, some 32 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Record {
     activity: Activity,
     sends: u32,
     /// Its seat and one, while it is on the NIC or on its way there; else 0.
     seat: u32,
-    /// Not asked for before this tick; `u32::MAX`: never.
-    not_before: u32,
+    /// Not asked for before this tick; `u64::MAX`: never.
+    not_before: u64,
 }
 
 impl Record {
@@ -151,7 +151,7 @@ impl<K: Copy> Selector<K> {
         self.left(record);
         record.not_before = match self.selection_of(port) {
             Selection::Predict => self.tick(now).saturating_add(PAUSE),
-            _ => u32::MAX,
+            _ => u64::MAX,
         };
     }
 
@@ -189,10 +189,10 @@ impl<K: Copy> Selector<K> {
 
     /// The only attempt: also a NIC that is full has refused (Connection handoff policies §3.3).
     fn try_once(&mut self, key: K, record: &mut Record) -> Choice<K> {
-        if record.is_held() || record.not_before == u32::MAX {
+        if record.is_held() || record.not_before == u64::MAX {
             return Choice::Stay;
         }
-        record.not_before = u32::MAX;
+        record.not_before = u64::MAX;
         if self.seats.taken() >= self.soft_limit {
             return Choice::Stay;
         }
@@ -202,7 +202,7 @@ impl<K: Copy> Selector<K> {
 
     fn predict(
         &mut self,
-        tick: u32,
+        tick: u64,
         port: u16,
         key: K,
         record: &mut Record,
@@ -255,10 +255,10 @@ impl<K: Copy> Selector<K> {
         record.seat = self.seats.take(seat) + 1;
     }
 
-    fn tick(&mut self, now: Instant) -> u32 {
+    fn tick(&mut self, now: Instant) -> u64 {
         let epoch = *self.epoch.get_or_insert(now);
         let since = now.saturating_duration_since(epoch).max(Duration::ZERO);
-        u32::try_from(since.as_nanos() >> TICK_SHIFT).unwrap_or(u32::MAX - 1)
+        u64::try_from(since.as_nanos() >> TICK_SHIFT).unwrap_or(u64::MAX - 1)
     }
 }
 

@@ -84,7 +84,7 @@ impl<K: Copy> Seats<K> {
     }
 
     /// A seat of little worth: the least of some that come next, and of those seen before.
-    pub fn worst(&mut self, tick: u32) -> Option<(usize, K, f32)> {
+    pub fn worst(&mut self, tick: u64) -> Option<(usize, K, f32)> {
         let mut worst = self.worth(self.worst, tick);
         for _ in 0..LOOKS.min(self.seats.len()) {
             self.hand = (self.hand + 1) % self.seats.len();
@@ -97,7 +97,7 @@ impl<K: Copy> Seats<K> {
         worst
     }
 
-    fn worth(&self, at: usize, tick: u32) -> Option<(usize, K, f32)> {
+    fn worth(&self, at: usize, tick: u64) -> Option<(usize, K, f32)> {
         let seat = self.seats.get(at)?.as_ref()?;
         (!seat.leaving).then(|| (at, seat.key, seat.activity.worth(tick)))
     }

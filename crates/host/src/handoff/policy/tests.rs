@@ -165,6 +165,27 @@ fn predict_gives_the_place_of_an_idle_connection_to_a_busy_one() {
     assert_eq!(selector.held(), 2);
 }
 
+/// Ticks of about a millisecond go beyond 32 bits after 52 days.
+#[test]
+fn predict_tells_idle_from_busy_after_months_too() {
+    let start = Instant::now();
+    let mut selector = selector(Selection::Predict, 1);
+    let (mut idle, mut busy) = (Record::default(), Record::default());
+    selector.established(start, PORT, 0, &mut idle);
+    let now = start + Duration::from_secs(60 * 86_400);
+    let choice = selector.sent(now, PORT, 0, &mut idle, 1_000_000, 0);
+    assert_eq!(choice, Choice::HandOff);
+    selector.established(now, PORT, 1, &mut busy);
+    let now = now + Duration::from_secs(10);
+    let choice = selector.sent(now, PORT, 1, &mut busy, 100_000, 0);
+    assert_eq!(choice, Choice::Instead(0));
+    selector.left(&mut idle);
+    selector.refused(now, PORT, &mut busy);
+    let now = now + Duration::from_secs(1);
+    let choice = selector.sent(now, PORT, 1, &mut busy, 100_000, 0);
+    assert_eq!(choice, Choice::HandOff);
+}
+
 #[test]
 fn predict_leaves_connections_alone_that_end_soon() {
     let start = Instant::now();
