@@ -138,7 +138,7 @@ counters! {
     tls_rx_records_none = "TlsRxRecordsNone",
     /// TLS contexts that the NIC refused.
     tls_context_refused = "TlsContextRefused",
-    /// Zero-copy sends whose memory changed or disappeared before they were acknowledged.
+    /// Zero-copy sends whose memory changed before they were acknowledged.
     tls_source_changed = "TlsSourceChanged",
 
     /// Segments posted when their NIC context was at another place in the stream.

@@ -343,6 +343,9 @@ fn records_without_data_do_not_justify_key_updates() {
             assert_eq!(updates, 33, "{n}, {offload:?}: {what}");
             let expected = l5p::tls::Violation::TooManyKeyUpdates(33);
             assert_eq!(what, expected.to_string());
+            // All records were authentic.
+            assert_eq!(pair.counter(CLIENT, "TlsDecryptError"), 0);
+            assert_eq!(pair.counter(CLIENT, "TlsRxRekeyError"), 1);
         }
     }
 }

@@ -272,7 +272,14 @@ impl Session {
 
     /// Tells the peer what is wrong with its record.
     fn fail(&mut self, error: TlsError, out: &mut Outgoing<'_>) -> Outcome {
-        out.counters.tls_decrypt_error += 1;
+        match &error.violation {
+            Violation::BadTag => out.counters.tls_decrypt_error += 1,
+            Violation::KeyUpdateNotLast
+            | Violation::KeyUpdateValue
+            | Violation::TooManyKeyUpdates(_)
+            | Violation::Malformed("key update") => out.counters.tls_rx_rekey_error += 1,
+            _ => {}
+        }
         let alert = error.alert();
         self.send_alert(alert, out);
         Outcome::Failed(CloseReason::Tls {
