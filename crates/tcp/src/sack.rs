@@ -4,12 +4,18 @@
 //! retransmissions cut it, and selectively acknowledged neighbours are joined. Records tile `una..nxt` without gaps.
 //! Counters and cursors stand in for scans of the window.
 
+mod delivery;
+mod losses;
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use wire::SeqNum;
 
-use crate::rack::Rack;
-use crate::time::{Nanos, Time};
+use crate::time::Time;
+
+pub(crate) use delivery::Delivery;
 
 /// More records than this are not cut any further: bounds what a hostile peer's SACK blocks cost.
 const MAX_RECORDS: usize = 32_768;
@@ -67,74 +73,6 @@ pub(crate) struct Scoreboard {
     lost_from: SeqNum,
     /// Position after the highest byte that was delivered.
     delivered_to: SeqNum,
-}
-
-/// What one ACK tells was delivered.
-#[derive(Clone, Debug)]
-pub(crate) struct Delivery {
-    pub(crate) now: Time,
-    pub(crate) min_rtt: Option<Nanos>,
-    /// TSval that the ACK echoes, beside ours at the epoch, to tell which transmission is meant (RFC 8985 §6.2 step 2).
-    pub(crate) echo: Option<(u32, u32)>,
-    /// Bytes that were not delivered before.
-    pub(crate) bytes: u32,
-    /// Of these, bytes that the cumulative acknowledgment covers.
-    pub(crate) in_order: u32,
-    /// The one sent last: when, its end, and whether it was a retransmission.
-    pub(crate) newest: Option<(Time, SeqNum, bool)>,
-    /// When the oldest and the newest of those sent once were sent.
-    pub(crate) once: Option<(Time, Time)>,
-    /// Something sent once came after something sent later.
-    pub(crate) reordered: bool,
-    /// Something that was sent again is among these.
-    pub(crate) again: bool,
-}
-
-impl Delivery {
-    pub(crate) fn new(now: Time, min_rtt: Option<Nanos>, echo: Option<(u32, u32)>) -> Self {
-        Self {
-            now,
-            min_rtt,
-            echo,
-            bytes: 0,
-            in_order: 0,
-            newest: None,
-            once: None,
-            reordered: false,
-            again: false,
-        }
-    }
-
-    fn add(&mut self, record: &Record, end: SeqNum, bytes: u32, delivered_to: SeqNum) {
-        self.bytes += bytes;
-        self.again |= record.again;
-        if record.again {
-            if self.is_ambiguous(record) {
-                return;
-            }
-        } else {
-            self.reordered |= end.before(delivered_to);
-            let (oldest, newest) = self.once.unwrap_or((record.sent_at, record.sent_at));
-            self.once = Some((oldest.min(record.sent_at), newest.max(record.sent_at)));
-        }
-        if self.newest.is_none_or(|(at, newest_end, _)| {
-            (record.sent_at, true) > (at, newest_end.at_or_after(end))
-        }) {
-            self.newest = Some((record.sent_at, end, record.again));
-        }
-    }
-
-    /// The ACK may be for an earlier transmission than the last (RFC 8985 §6.2 step 2).
-    fn is_ambiguous(&self, record: &Record) -> bool {
-        let echoes_earlier = self.echo.is_some_and(|(echo, origin)| {
-            let sent = origin.wrapping_add((record.sent_at.0 / crate::time::MILLISECOND) as u32);
-            SeqNum(echo).before(SeqNum(sent))
-        });
-        echoes_earlier
-            || self
-                .min_rtt
-                .is_some_and(|minimum| self.now.since(record.sent_at) < minimum)
-    }
 }
 
 impl Scoreboard {
@@ -361,193 +299,6 @@ impl Scoreboard {
         }
     }
 
-    /// Finds what RACK holds for lost (RFC 8985 §6.2 step 5). Returns the bytes newly lost, and how long to wait until
-    /// the next may be.
-    pub(crate) fn detect_losses(
-        &mut self,
-        rack: &Rack,
-        reorder_window: Nanos,
-        now: Time,
-    ) -> (u32, Option<Nanos>) {
-        let lost_before = self.lost;
-        let mut wait: Option<Nanos> = None;
-        let mut wait_for =
-            |remaining: Nanos| wait = Some(wait.map_or(remaining, |w| w.min(remaining)));
-
-        let mut index = self.index_from(self.sent_from);
-        while let Some(record) = self.records.get_mut(index) {
-            if record.status == Status::Sent {
-                if !rack.was_sent_after(record.sent_at, record.end) {
-                    break;
-                }
-                let remaining = rack.remaining(record.sent_at, reorder_window, now);
-                if remaining > 0 {
-                    wait_for(remaining);
-                    break;
-                }
-                record.status = Status::Lost;
-                self.lost += record.len();
-                self.lost_from = self.lost_from.min(record.start);
-            }
-            self.sent_from = record.end;
-            index += 1;
-        }
-
-        while let Some(&resent) = self.resent.front() {
-            let mut index = self.index_from(resent.start);
-            let mut current = false;
-            while let Some(record) = self.records.get_mut(index) {
-                if record.start.at_or_after(resent.end) {
-                    break;
-                }
-                if record.status == Status::Resent && record.sent_at == resent.sent_at {
-                    if !rack.was_sent_after(record.sent_at, record.end) {
-                        current = true;
-                        break;
-                    }
-                    let remaining = rack.remaining(record.sent_at, reorder_window, now);
-                    if remaining > 0 {
-                        wait_for(remaining);
-                        current = true;
-                        break;
-                    }
-                    record.status = Status::Lost;
-                    self.lost += record.len();
-                    self.lost_from = self.lost_from.min(record.start);
-                }
-                index += 1;
-            }
-            if current {
-                break;
-            }
-            self.resent.pop_front();
-        }
-        (self.lost - lost_before, wait)
-    }
-
-    /// Holds for lost the first `len` bytes outstanding, unless they were already (NewReno without SACK).
-    pub(crate) fn mark_head_lost(&mut self, len: u32) {
-        let Some(&head) = self.records.front() else {
-            return;
-        };
-        if !matches!(head.status, Status::Sent | Status::Resent) {
-            return;
-        }
-        let end = if head.len() > len {
-            head.start + len
-        } else {
-            head.end
-        };
-        self.cut_at(end);
-        self.records[0].status = Status::Lost;
-        self.lost += head.start.distance_to(end);
-        self.lost_from = head.start;
-    }
-
-    /// Holds for lost all that is outstanding and for which `is_lost(sent_at)`.
-    pub(crate) fn mark_lost_where(&mut self, mut is_lost: impl FnMut(&Record) -> bool) {
-        for record in &mut self.records {
-            if matches!(record.status, Status::Sent | Status::Resent) && is_lost(record) {
-                record.status = Status::Lost;
-                self.lost += record.len();
-                self.lost_from = self.lost_from.min(record.start);
-            }
-        }
-    }
-
-    /// The peer has dropped what it had selectively acknowledged (RFC 2018 §8): holds that for lost.
-    pub(crate) fn renege(&mut self) {
-        for record in &mut self.records {
-            if record.status == Status::Sacked {
-                record.status = Status::Lost;
-                self.lost += record.len();
-                self.lost_from = self.lost_from.min(record.start);
-            }
-        }
-        self.sacked = 0;
-    }
-
-    /// What was thought lost was not: it is on its way.
-    pub(crate) fn unmark_lost(&mut self) {
-        for record in &mut self.records {
-            if record.status == Status::Lost {
-                record.status = Status::Sent;
-                self.sent_from = self.sent_from.min(record.start);
-            }
-        }
-        self.lost = 0;
-    }
-
-    /// The byte at `seq` is outstanding, thought lost and not sent again since.
-    pub(crate) fn is_lost(&self, seq: SeqNum) -> bool {
-        let record = self.records.get(self.index_from(seq));
-        record.is_some_and(|record| record.status == Status::Lost && record.start.at_or_before(seq))
-    }
-
-    /// The first run of lost bytes, at most `limit` long (RFC 6675 §4, NextSeg rule 1).
-    pub(crate) fn next_lost(&mut self, limit: u32) -> Option<(SeqNum, SeqNum)> {
-        if self.lost == 0 {
-            return None;
-        }
-        let mut index = self.index_from(self.lost_from);
-        while self.records.get(index)?.status != Status::Lost {
-            index += 1;
-        }
-        let Record { start, mut end, .. } = self.records[index];
-        self.lost_from = start;
-        while start.distance_to(end) < limit {
-            index += 1;
-            match self.records.get(index) {
-                Some(next) if next.status == Status::Lost => end = next.end,
-                _ => break,
-            }
-        }
-        Some((
-            start,
-            if start.distance_to(end) > limit {
-                start + limit
-            } else {
-                end
-            },
-        ))
-    }
-
-    /// `start..end` was sent again, in packets of `mss`: it becomes one record.
-    pub(crate) fn mark_resent(&mut self, start: SeqNum, end: SeqNum, now: Time, mss: u16) {
-        self.cut_at(start);
-        self.cut_at(end);
-        let first = self.index_from(start);
-        let mut past = first;
-        while let Some(record) = self.records.get(past) {
-            if record.start.at_or_after(end) {
-                break;
-            }
-            debug_assert_ne!(record.status, Status::Sacked);
-            if record.status == Status::Lost {
-                self.lost -= record.len();
-            }
-            past += 1;
-        }
-        debug_assert!(first < past, "what is sent again is outstanding");
-        if first == past {
-            return;
-        }
-        self.records[first] = Record {
-            start,
-            end,
-            sent_at: now,
-            packet: mss,
-            status: Status::Resent,
-            again: true,
-        };
-        self.records.drain(first + 1..past);
-        self.resent.push_back(Resent {
-            start,
-            end,
-            sent_at: now,
-        });
-    }
-
     /// Makes a record begin at `seq`, if one holds it.
     fn cut_at(&mut self, seq: SeqNum) {
         let index = self.index_from(seq);
@@ -602,6 +353,3 @@ impl Scoreboard {
         assert_eq!((sacked, lost), (self.sacked, self.lost), "counters");
     }
 }
-
-#[cfg(test)]
-mod tests;

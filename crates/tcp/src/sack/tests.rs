@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::rack::Rack;
 use crate::time::MILLISECOND;
 
 const BASE: SeqNum = SeqNum(0xffff_fff0);
