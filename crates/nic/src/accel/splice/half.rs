@@ -352,7 +352,10 @@ impl Half {
 
     /// What the peer sends again from before the splice is not the other leg's.
     pub(super) fn is_before_splice(&self, end: SeqNum) -> bool {
-        self.counts.laps == 0 && end.at_or_before(self.stream.start)
+        // How far back it lies, not whether it is before `start`: from 2 GiB on, what is new would be that too.
+        let forwarded = self.stream.start.distance_to(self.stream.nxt);
+        let back = self.stream.nxt.diff(end);
+        self.counts.laps == 0 && i64::from(back) >= i64::from(forwarded)
     }
 
     /// The furthest back that a segment from the peer, or an acknowledgement of its stream, may lie (RFC 5961 §5.2).

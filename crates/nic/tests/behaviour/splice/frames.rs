@@ -7,7 +7,8 @@ use wire::checksum::Sum;
 use wire::tcp::{Flags, Options, SackBlocks, Timestamps};
 use wire::{SeqNum, packet, tcp};
 
-use super::rig::{A, ACK, B, FIN, Rig, splice};
+use super::endings::ended;
+use super::rig::{A, ACK, B, FIN, Rig, SPLICE, splice};
 
 /// Probes and what is sent twice pass, and nothing becomes of them.
 #[test]
@@ -45,6 +46,33 @@ fn what_was_sent_before_the_splice_is_answered() {
     let across = rig.segment(A, 0u32.wrapping_sub(5), 0, ACK, b"bytes and more");
     let left = rig.frame(&across);
     assert_eq!(rig.one(B, &left).payload, b"bytes and more");
+}
+
+/// What is more than 2 GiB behind the beginning of a splice, or has the same sequence numbers again, is new.
+#[test]
+fn more_passes_than_there_are_sequence_numbers() {
+    const STEP: u64 = 3 << 28;
+    let mut wide = splice();
+    (wide.a.our_shift, wide.a.our_window) = (14, 0xffff << 14);
+    wide.b.peer_shift = 14;
+    let mut rig = Rig::with(wide);
+    let options = Options {
+        timestamps: Some(Timestamps {
+            val: wide.b.timestamps.expect("it has them").recent,
+            echo: wide.b.timestamps.expect("it has them").value,
+        }),
+        ..Options::default()
+    };
+    for n in 0..16 {
+        let seq = (n * STEP) as u32;
+        rig.forwarded(A, seq, 0, ACK, b"x").is(seq, 0, ACK, b"x");
+        let behind = seq.wrapping_add(1);
+        let taken = rig.segment_with(B, (0, behind), ACK, 0xffff, options, b"");
+        let left = rig.frame(&taken);
+        rig.one(A, &left).is(0, behind, ACK, b"");
+    }
+    rig.post(&SendDescriptor::Unsplice { splice: SPLICE });
+    assert_eq!(ended(&rig.reported()).bytes, [15 * STEP + 1, 0]);
 }
 
 #[test]
