@@ -191,11 +191,16 @@ struct Cut {
     whole: bool,
 }
 
-/// Makes packets of a segment. Flags as Linux's GSO has them (`tcp_gso_segment`).
+/// Packets that a segment may become: as many as 64 KiB take of those that every path takes (RFC 9293 §3.7.1). More would keep the device from
+/// other functions' work.
+const MOST_PACKETS: u32 = 128;
+
+/// Makes packets of a segment, or drops one that would be too many. Flags as Linux's GSO has them (`tcp_gso_segment`).
 fn cut(pair: &Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>, cut: &Cut) {
     let parsed = segment.parsed;
     let reset = parsed.tcp.flags.contains(Flags::RST);
-    if cut.bytes > 0 && (cut.per_packet == 0 || reset) {
+    let is_too_much = cut.bytes > cut.per_packet.saturating_mul(MOST_PACKETS);
+    if is_too_much || cut.bytes > 0 && reset {
         drop_segment(env);
         return;
     }

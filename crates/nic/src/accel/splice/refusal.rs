@@ -1,5 +1,6 @@
 //! Which splices can be made.
 
+use ::tcp::{MIN_MSS, TIMESTAMPS_LEN};
 use wire::ethernet::MacAddr;
 
 use crate::accel::AccelEnv;
@@ -8,6 +9,9 @@ use crate::ring::accel::{Leg, Splice};
 
 /// The longest idle time: times further ahead than this can't be distinguished from past ones.
 const MAX_IDLE_MS: u32 = 1 << 30;
+
+/// Less than this no path takes (RFC 1191 §3), and no host says. Every packet of a peer's would leave as that many more, at the cost of all functions.
+const LEAST_MSS: u16 = MIN_MSS - TIMESTAMPS_LEN;
 
 /// Whether what the two connections have agreed to can be translated.
 ///
@@ -25,7 +29,14 @@ pub(super) fn check(splice: &Splice, env: &AccelEnv<'_>) -> Result<(), ErrorCode
     // A next hop that is the function itself would have the device chase its own frames.
     let own = env.function.config.mac;
     let is_hop = |mac: MacAddr| mac.is_unicast() && mac != MacAddr::ZERO && mac != own;
-    if a.flow == b.flow || !is_hop(a.hop) || !is_hop(b.hop) || splice.idle_ms > MAX_IDLE_MS {
+    let is_small = |leg: &Leg| leg.mss.min(leg.our_mss) < LEAST_MSS;
+    if a.flow == b.flow
+        || !is_hop(a.hop)
+        || !is_hop(b.hop)
+        || is_small(a)
+        || is_small(b)
+        || splice.idle_ms > MAX_IDLE_MS
+    {
         return Err(ErrorCode::BadParameters);
     }
     if a_v6 != b_v6 {

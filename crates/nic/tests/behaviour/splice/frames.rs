@@ -75,6 +75,23 @@ fn more_passes_than_there_are_sequence_numbers() {
     assert_eq!(ended(&rig.reported()).bytes, [15 * STEP + 1, 0]);
 }
 
+/// Whoever says that a segment stands for so many.
+#[test]
+fn a_segment_does_not_become_any_number_of_packets() {
+    let mut rig = Rig::new();
+    let segment = rig.segment(A, 0, 0, ACK, &[7; 129]);
+    for (gso_size, packets) in [(1, 0), (2, 65)] {
+        let meta = FrameMeta {
+            gso_size,
+            checksum_valid: true,
+            ..FrameMeta::default()
+        };
+        rig.bare.nic.handle_frame(rig.bare.now, &segment, meta);
+        assert_eq!(rig.transmitted().len(), packets);
+    }
+    assert_eq!(rig.counters().accel_splice_dropped, 1);
+}
+
 #[test]
 fn selective_acknowledgements_are_translated_or_left_out() {
     for sack in [true, false] {

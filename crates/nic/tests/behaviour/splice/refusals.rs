@@ -69,6 +69,22 @@ fn a_next_hop_that_is_nobody_else() {
     refused(&mut rig, &one, ErrorCode::BadParameters);
 }
 
+/// A packet of a peer's leaves as a few, and not as a thousand.
+#[test]
+fn packets_that_are_smaller_than_any() {
+    let mut rig = Rig::empty(nic_config(), splice());
+    let mut one = splice();
+    for leg in [&mut one.a, &mut one.b] {
+        (leg.mss, leg.our_mss) = (51, 51);
+    }
+    refused(&mut rig, &one, ErrorCode::BadParameters);
+    for leg in [&mut one.a, &mut one.b] {
+        (leg.mss, leg.our_mss) = (52, 52);
+    }
+    rig.post(&SendDescriptor::Splice(&one));
+    assert_eq!(rig.reported(), []);
+}
+
 #[test]
 fn numbers_and_flows_that_are_in_use() {
     let mut rig = Rig::new();
