@@ -55,7 +55,7 @@ pub struct Nic {
     /// Of which queue the frame was whose payload is borrowed.
     borrows_from: Option<(FunctionId, usize)>,
     recent: receive::Recent,
-    /// Connections of functions whose hosts send nothing have waited long enough for those that do.
+    /// Connections of functions whose hosts send nothing have waited long enough for those that do, and for frames that the NIC has made.
     spare_due: bool,
     /// Frames for no function, and what functions had counted that have gone.
     device: Counters,

@@ -143,7 +143,7 @@ impl Nic {
         match step {
             transmit::Step::Idle => self.made(now, out).unwrap_or_else(|| self.run(now, out)),
             transmit::Step::Frame { .. } => {
-                self.spare_due = self.turns.note_host_frame() && self.functions.len() > 1;
+                self.spare_due |= self.turns.note_frame() && self.functions.len() > 1;
                 step
             }
             transmit::Step::Busy => step,
@@ -187,6 +187,7 @@ impl Nic {
         counters.tx_bytes += made.len as u64;
         counters.accel_tx_packets += 1;
         self.own_turn = self.own_turn.saturating_sub(made.len);
+        self.spare_due |= self.turns.note_frame();
         Some(transmit::Step::Frame {
             function: made.function,
             len: made.len,

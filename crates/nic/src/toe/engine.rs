@@ -9,7 +9,7 @@
 //!
 //! The engine has a [`tcp::Connection`] for each connection, and of its data only where they are: what is to be sent is
 //! slices of host memory, and what was received is in the host's buffers before TCP sees its header.
-//! It is driven from outside, for one function at a time, and only while no segment that it gave out is still being sent:
+//! It is driven from outside, for one function at a time, and but for the time only while no segment of that function's is still being sent:
 //!
 //! - [`Toe::command`] carries out what came on a command ring;
 //! - [`Toe::handle_packet`] takes a packet to TCP, and says what of it the host gets;
@@ -21,7 +21,7 @@
 //! order. What a host does not read in time waits in its connections' entries, one bit for each kind of news.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::FlowKey;
 
@@ -67,6 +67,9 @@ pub(super) struct Lines {
 const MOST_UNREPORTED: usize = 64;
 
 impl Toe {
+    /// How long a timer waits for a segment that is being sent.
+    const SENDING: Duration = Duration::from_millis(1);
+
     pub(crate) fn new(config: &ToeConfig) -> Toe {
         Toe {
             table: Table::default(),
@@ -113,12 +116,19 @@ impl Toe {
         self.timers.next()
     }
 
-    /// Does what is due.
-    pub(crate) fn handle_time(&mut self, now: Instant) {
+    /// Does what is due. What is due of a connection of which a segment is being sent waits, since nothing is known of how far that has come; all others go
+    /// on, however long their hosts let it take.
+    pub(crate) fn handle_time(&mut self, now: Instant, functions: &[Function]) {
         while let Some(at) = self.timers.take_due(now) {
             let Some(entry) = self.table.get_mut(at) else {
                 continue;
             };
+            let function = functions.get(usize::from(entry.function));
+            let sending = function.and_then(|function| function.own.busy());
+            if sending == Some(entry.toe.index) {
+                self.timers.set(at, now + Self::SENDING);
+                continue;
+            }
             match (entry.phase, &mut entry.connection) {
                 (Phase::Held(until), _) if until <= now => self.expire(at),
                 (Phase::Running, Some(connection)) => connection.handle_timeout(now),

@@ -9,8 +9,8 @@
 //!        └─────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A host whose send ring is never empty must not keep the connections of another one waiting for ever: now and then a piece of work
-//! is done for those functions whose own send rings are empty ([`Turns::spare`]).
+//! A host whose send ring is never empty must not keep the connections of another one waiting for ever, and neither must frames that the device
+//! relays: now and then a piece of work is done for those functions whose own send rings are empty ([`Turns::spare`]).
 //!
 //! With a limit on the work of a turn, received host packets get the processor in between: the caller takes what
 //! the wire has brought whenever [`poll_transmit`](crate::Nic::poll_transmit) has nothing more.
@@ -29,8 +29,9 @@ use work::Done;
 
 /// Pieces of one kind of work before it is the next kind's turn.
 const QUANTUM: u32 = 16;
-/// Frames of hosts whose send rings are never empty, for each of which others wait, before these have a piece of work done.
-const HOST_FRAMES: u32 = 32;
+/// Frames of hosts whose send rings are never empty, and of those that the device makes, for each of which others wait, before these have a piece of
+/// work done.
+const FRAMES: u32 = 32;
 
 /// The turns.
 #[derive(Debug)]
@@ -48,8 +49,8 @@ pub(crate) struct Turns {
     again: Option<Instant>,
     /// Something was done of which the hosts may not know yet.
     worked: bool,
-    /// Frames of the hosts' own since there was time for anything else.
-    host_frames: u32,
+    /// Frames of the hosts' own, and that the device has made, since there was time for anything else.
+    frames: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +77,7 @@ impl Turns {
             quantum: QUANTUM,
             again: None,
             worked: false,
-            host_frames: 0,
+            frames: 0,
         }
     }
 
@@ -114,10 +115,11 @@ impl Turns {
         }
     }
 
-    /// A host's frame has gone out. Answers whether it is time for a piece of work for others ([`spare`](Self::spare)).
-    pub(crate) fn note_host_frame(&mut self) -> bool {
-        self.host_frames += 1;
-        self.host_frames >= HOST_FRAMES
+    /// A frame of a host's, or one that the device has made, has gone out. Answers whether it is time for a piece of work for others
+    /// ([`spare`](Self::spare)).
+    pub(crate) fn note_frame(&mut self) -> bool {
+        self.frames += 1;
+        self.frames >= FRAMES
     }
 
     /// Does a piece of work for one of the functions whose send rings are empty, while those of others are not.
@@ -128,7 +130,7 @@ impl Turns {
         now: Instant,
         out: &mut [u8],
     ) -> Step {
-        self.host_frames = 0;
+        self.frames = 0;
         self.work(offloads, functions, now, out, true)
     }
 
@@ -140,7 +142,7 @@ impl Turns {
         now: Instant,
         out: &mut [u8],
     ) -> Step {
-        self.host_frames = 0;
+        self.frames = 0;
         self.work(offloads, functions, now, out, false)
     }
 
@@ -156,12 +158,8 @@ impl Turns {
             self.begin();
         }
         self.again = None;
-        if self.left > 0
-            && functions
-                .iter()
-                .all(|function| function.own.busy().is_none())
-        {
-            offloads.toe.handle_time(now);
+        if self.left > 0 {
+            offloads.toe.handle_time(now, functions);
         }
         let mut blocked = false;
         // Kinds of work of all functions, each looked at in vain.

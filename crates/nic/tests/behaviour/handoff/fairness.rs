@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use nic::ring::accel::{InstallListener, ListenRuleId};
 use nic::ring::toe::{RefuseReason, RestoreReason, ToeCommand, ToeEvent};
 use nic::ring::{ErrorCode, RecvDescriptor, SendDescriptor, SendFlags, Slice};
 use nic::{Nic, NicConfig, ToeConfig};
+use testkit::accel::listener;
 use testkit::fixtures::PEER;
 use testkit::frames;
 
@@ -146,6 +148,15 @@ fn a_send_ring_that_is_never_empty_does_not_starve_other_hosts_connections() {
     let mut host = Bare::attach(&mut nic, 2, |_| {});
     host.hand_off(&mut nic, now, 0);
     host.send(0, OURS, 1000);
+    assert_eq!(large_beside(&mut busy, &mut nic, now), 1);
+    // Its own connections come after all that it sends by itself (Connection handoff policies §3.1).
+    busy.begin(0, 0);
+    large_beside(&mut busy, &mut nic, now);
+    assert_eq!(busy.events(), []);
+}
+
+/// How many large frames the device sends while the send ring of a host always has small ones.
+fn large_beside(busy: &mut Bare, nic: &mut Nic, now: Instant) -> usize {
     let packet = busy.segment(0, THEIRS, b"");
     let mut header = packet.clone();
     header[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
@@ -158,8 +169,7 @@ fn a_send_ring_that_is_never_empty_does_not_starve_other_hosts_connections() {
         payload: &[],
     };
     let mut out = vec![0; 2000];
-    let mut others = 0;
-    for _ in 0..200 {
+    let sent = (0..200).map(|_| {
         let queue = &mut busy.queues[0];
         while queue.send.free(1) > 0 {
             queue.send.post(&descriptor).expect("room");
@@ -167,21 +177,67 @@ fn a_send_ring_that_is_never_empty_does_not_starve_other_hosts_connections() {
         let _ = queue.publish();
         let (len, _) = nic.poll_transmit(now, &mut out).expect("it is never empty");
         nic.flush(now);
-        others += u32::from(len > 1000);
+        len
+    });
+    sent.filter(|len| *len > 1000).count()
+}
+
+/// A host that has the device begin a segment, and then gives it no time for the rest, keeps no connection of others from sending again what was
+/// lost.
+#[test]
+fn a_segment_that_a_host_holds_up_stops_no_timer_of_another_one() {
+    let (mut nic, now) = device(ToeConfig::default());
+    let mut busy = Bare::attach(&mut nic, 1, |_| {});
+    let mut host = Bare::attach(&mut nic, 2, |_| {});
+    for host in [&mut busy, &mut host] {
+        host.hand_off(&mut nic, now, 0);
     }
-    assert_eq!(others, 1);
-    // Its own connections come after all that it sends by itself (Connection handoff policies §3.1).
-    busy.begin(0, 0);
-    for _ in 0..200 {
-        let queue = &mut busy.queues[0];
-        while queue.send.free(1) > 0 {
-            queue.send.post(&descriptor).expect("room");
-        }
-        let _ = queue.publish();
-        nic.poll_transmit(now, &mut out).expect("it is never empty");
+    host.send(0, OURS, 1000);
+    assert_eq!(run(&mut nic, now).len(), 1);
+    busy.send(0, OURS, 10_000);
+    nic.poll_transmit(now, &mut [0; 2000])
+        .expect("the first packet of some");
+    let later = now + Duration::from_secs(3);
+    assert_eq!(large_beside(&mut busy, &mut nic, later), 1);
+    assert_eq!(nic.counters().toe_tx_retrans, 1);
+    // What it has begun goes on when its host sends nothing by itself, and only then its own timer counts.
+    let rest = run(&mut nic, later);
+    assert!(rest.iter().filter(|frame| frame.len() > 1000).count() >= 6);
+    assert_eq!(nic.counters().toe_tx_retrans, 1);
+    run(&mut nic, later + Duration::from_millis(2));
+    assert_eq!(nic.counters().toe_tx_retrans, 2);
+}
+
+/// Frames that the device makes by itself, as those of splices and answers to SYNs, leave time for the connections that it runs.
+#[test]
+fn frames_that_the_device_makes_do_not_starve_connections() {
+    let (mut nic, now) = device(ToeConfig::default());
+    let mut host = Bare::attach(&mut nic, 1, |_| {});
+    host.hand_off(&mut nic, now, 0);
+    let install = InstallListener {
+        rule: ListenRuleId(0),
+        address: host.flow(0).src.0,
+        port: 80,
+        options: listener(),
+    };
+    host.0.post(&SendDescriptor::InstallListener(&install));
+    host.publish();
+    assert_eq!(run(&mut nic, now), Vec::<Vec<u8>>::new());
+    let flow = host.flow(1).reversed();
+    let syn = frames::syn(&flow, THEIRS - 1, 7);
+    let syn = frames::frame(PEER, host.config.mac, &flow, &syn, b"");
+    receive(&mut nic, now, &syn);
+    host.send(0, OURS, 1000);
+    let mut out = vec![0; 2000];
+    let sent = (0..200).map(|_| {
+        receive(&mut nic, now, &syn);
+        let (len, _) = nic
+            .poll_transmit(now, &mut out)
+            .expect("an answer at least");
         nic.flush(now);
-    }
-    assert_eq!(busy.events(), []);
+        len
+    });
+    assert_eq!(sent.filter(|len| *len > 1000).count(), 1);
 }
 
 /// Connections on the device, and so many packets for the last ones in its queue, none of which follows on another, that it is
