@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
 use l5p::{
@@ -17,13 +17,16 @@ use crate::ring::ErrorCode;
 
 /// Resources of a function at a time.
 const MAX_RESOURCES: usize = 8;
+/// Resources that were given up and are still in use at a time.
+const MAX_RETIRED: usize = 64;
 
 /// Those of one function.
 #[derive(Debug)]
 pub(crate) struct Resources {
     slots: [Slot; MAX_RESOURCES],
-    /// Bytes that all of them may take, and may still take.
-    total: usize,
+    /// Given up, and still in memory.
+    retired: Vec<Retired>,
+    /// Bytes that they may still take.
     left: usize,
     /// Bytes that engines may still take for themselves.
     memory: Arc<AtomicUsize>,
@@ -62,12 +65,36 @@ enum State {
     Made(Resource),
 }
 
+/// A resource that was given up.
+#[derive(Debug)]
+struct Retired {
+    user: User,
+    /// Of [`Resources::left`], until nothing has it any more.
+    taken: usize,
+}
+
+/// Who has it.
+#[derive(Debug)]
+enum User {
+    Contexts(Resource),
+    Maker(Weak<OnceLock<Option<Resource>>>),
+}
+
+impl Retired {
+    fn is_in_use(&self) -> bool {
+        match &self.user {
+            User::Contexts(resource) => resource.is_shared(),
+            User::Maker(made) => made.strong_count() > 0,
+        }
+    }
+}
+
 impl Resources {
     /// Resources of at most so many bytes together, and as many again for engines.
     pub(crate) fn new(bytes: usize) -> Resources {
         Resources {
             slots: Default::default(),
-            total: bytes,
+            retired: Vec::new(),
             left: bytes,
             memory: Arc::new(AtomicUsize::new(bytes)),
         }
@@ -75,8 +102,9 @@ impl Resources {
 
     /// Gives all of them up, and those that are being made.
     pub(crate) fn clear(&mut self) {
-        self.slots = Default::default();
-        self.left = self.total;
+        for slot in std::mem::take(&mut self.slots) {
+            self.retire(slot);
+        }
     }
 
     /// Takes memory for an engine, if it needs any.
@@ -153,10 +181,13 @@ impl Resources {
         Ok(())
     }
 
-    /// Begins to make one that waits, unless another one is being made.
+    /// Begins to make one that waits, unless another one is being made, be it for nothing: a host that gives up what it has just asked for can't have
+    /// any number of them made.
     pub(crate) fn make_next(&mut self, maker: &mut Maker) {
+        self.reclaim();
         let is_making = |slot: &Slot| matches!(slot.state, State::Making(_));
-        if self.slots.iter().any(is_making) {
+        let is_made_for_nothing = |retired: &Retired| matches!(retired.user, User::Maker(_));
+        if self.slots.iter().any(is_making) || self.retired.iter().any(is_made_for_nothing) {
             return;
         }
         for slot in &mut self.slots {
@@ -177,16 +208,44 @@ impl Resources {
         }
     }
 
-    /// Takes one away. Contexts that have it keep it.
+    /// Takes one away. Contexts that have it keep it, and its bytes count until they have ended.
+    ///
+    /// # Errors
+    /// When there is none, or too many that were taken away are still in use.
     pub(crate) fn unload(&mut self, id: ResourceId) -> Result<(), ErrorCode> {
+        self.reclaim();
         let slot = self.slots.get_mut(usize::from(id.0));
         let slot = slot.ok_or(ErrorCode::NoResource)?;
         if matches!(slot.state, State::Free) {
             return Err(ErrorCode::NoResource);
         }
-        self.left += slot.taken;
-        *slot = Slot::default();
+        if self.retired.len() >= MAX_RETIRED {
+            return Err(ErrorCode::OverQuota);
+        }
+        let slot = std::mem::take(slot);
+        self.retire(slot);
         Ok(())
+    }
+
+    /// Keeps the bytes of a resource that is given up until nothing has it any more.
+    fn retire(&mut self, slot: Slot) {
+        let taken = slot.taken;
+        let user = match slot.state {
+            State::Made(resource) => User::Contexts(resource),
+            State::Making(made) => User::Maker(Arc::downgrade(&made)),
+            State::Free | State::Waiting(_) => return,
+        };
+        self.retired.push(Retired { user, taken });
+        self.reclaim();
+    }
+
+    fn reclaim(&mut self) {
+        let left = &mut self.left;
+        self.retired.retain(|retired| {
+            let is_in_use = retired.is_in_use();
+            *left += if is_in_use { 0 } else { retired.taken };
+            is_in_use
+        });
     }
 
     /// Takes what has been made.
@@ -308,3 +367,6 @@ impl Visitor for Make<'_> {
         P::make_resource(self.bytes, self.limit)
     }
 }
+
+#[cfg(test)]
+mod tests;

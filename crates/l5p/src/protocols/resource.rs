@@ -29,6 +29,12 @@ impl Resource {
         Arc::clone(&self.made).downcast().ok()
     }
 
+    /// Whether anything else has it: a clone of this, or an engine.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.made) > 1
+    }
+
     /// Bytes of memory that it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -115,7 +115,7 @@ pub enum SendDescriptor<'a> {
         /// At most [`MAX_RESOURCE`](l5p::MAX_RESOURCE) bytes.
         bytes: Slice,
     },
-    /// Gives a resource up. Contexts that have it keep it.
+    /// Gives a resource up. Contexts that have it keep it, and its bytes count until they have ended.
     UnloadResource {
         /// Its number, which is free then.
         resource: ResourceId,
