@@ -38,11 +38,11 @@ pub(super) trait Table {
     /// Whether a byte that led to this state has a match to tell.
     fn is_match(&self, state: u32) -> bool;
 
-    /// Calls `found` with the matches that the byte that led to this state has to tell.
-    fn matches(&self, state: u32, found: impl FnMut(u32));
+    /// Calls `found` with the matches that the byte that led to this state has to tell, until it answers that it wants no more.
+    fn matches(&self, state: u32, found: impl FnMut(u32) -> bool);
 
-    /// Calls `found` with the matches that end behind the byte that led to this state.
-    fn ends(&self, state: u32, found: impl FnMut(u32));
+    /// The same with the matches that end behind the byte that led to this state.
+    fn ends(&self, state: u32, found: impl FnMut(u32) -> bool);
 
     /// Whether a search can come to this state.
     fn is_state(&self, state: u32) -> bool;
@@ -103,8 +103,8 @@ impl Automata {
     }
 
     /// The state behind `bytes`. Calls `found`, in no order, with each pattern that ends in them, and with how many of them are before
-    /// its end.
-    pub fn scan(&self, from: State, bytes: &[u8], found: impl FnMut(usize, u32)) -> State {
+    /// its end, until it answers that it wants no more. From there on a byte costs the same however many patterns end with it.
+    pub fn scan(&self, from: State, bytes: &[u8], found: impl FnMut(usize, u32) -> bool) -> State {
         of_pair!(self, pair => pair.scan(from, bytes, found))
     }
 
@@ -115,7 +115,7 @@ impl Automata {
         own: &mut State,
         other: &mut State,
         bytes: &[u8],
-        found: impl FnMut(usize, u32),
+        found: impl FnMut(usize, u32) -> bool,
     ) -> Option<usize> {
         of_pair!(self, pair => pair.meet(own, other, bytes, found))
     }
@@ -159,7 +159,10 @@ impl States {
         let mut todo = vec![table.start()];
         while let Some(state) = todo.pop() {
             fingerprint.add(state);
-            table.ends(state, |number| fingerprint.add(!number));
+            table.ends(state, |number| {
+                fingerprint.add(!number);
+                true
+            });
             for byte in 0..=u8::MAX {
                 let next = table.next(state, byte);
                 fingerprint.add(next);

@@ -101,7 +101,7 @@ impl StreamEngine for Search {
         let first = usize::from(self.notes.len);
         let notes = &mut self.notes;
         let state = self.patterns.automata.scan(state, bytes, |end, number| {
-            notes.push(at + end as u32, code::MATCH, u64::from(number));
+            notes.push(at + end as u32, code::MATCH, u64::from(number))
         });
         self.notes.sort_from(first);
         self.state = Some(state);
@@ -122,7 +122,8 @@ impl StreamEngine for Search {
 }
 
 impl Notes {
-    fn push(&mut self, at: u32, code: u32, value: u64) {
+    /// Answers whether there was room.
+    fn push(&mut self, at: u32, code: u32, value: u64) -> bool {
         match self.list.get_mut(usize::from(self.len)) {
             Some(place) => {
                 *place = Note { at, code, value };
@@ -130,6 +131,7 @@ impl Notes {
             }
             None => self.overflowed = true,
         }
+        !self.overflowed
     }
 
     /// Brings the notes from number `first` on, which are matches, into order.

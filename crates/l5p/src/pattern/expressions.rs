@@ -81,16 +81,18 @@ impl Table for Expressions {
         self.table.is_special_state(id(state))
     }
 
-    fn matches(&self, state: u32, mut found: impl FnMut(u32)) {
+    fn matches(&self, state: u32, mut found: impl FnMut(u32) -> bool) {
         if self.table.is_match_state(id(state)) {
             for index in 0..self.table.match_len(id(state)) {
                 let pattern = self.table.match_pattern(id(state), index);
-                found(self.numbers[pattern.as_usize()]);
+                if !found(self.numbers[pattern.as_usize()]) {
+                    return;
+                }
             }
         }
     }
 
-    fn ends(&self, state: u32, found: impl FnMut(u32)) {
+    fn ends(&self, state: u32, found: impl FnMut(u32) -> bool) {
         let end = self.table.next_eoi_state(id(state));
         self.matches(end.as_u32(), found);
     }

@@ -46,7 +46,17 @@ impl<S: Table, E: Table> Pair<'_, S, E> {
     }
 
     /// As [`Automata::scan`](super::automata::Automata::scan).
-    pub fn scan(&self, from: State, bytes: &[u8], mut found: impl FnMut(usize, u32)) -> State {
+    pub fn scan(
+        &self,
+        from: State,
+        bytes: &[u8],
+        mut found: impl FnMut(usize, u32) -> bool,
+    ) -> State {
+        let mut is_wanted = true;
+        let mut found = |end, number| {
+            is_wanted = is_wanted && found(end, number);
+            is_wanted
+        };
         let len = bytes.len() / LANES;
         if len < SHORTEST {
             return self.scan_in_order(from, bytes, found);
@@ -82,7 +92,7 @@ impl<S: Table, E: Table> Pair<'_, S, E> {
         own: &mut State,
         other: &mut State,
         bytes: &[u8],
-        mut found: impl FnMut(usize, u32),
+        mut found: impl FnMut(usize, u32) -> bool,
     ) -> Option<usize> {
         let mut passed = 0;
         while own != other {
@@ -104,7 +114,7 @@ impl<S: Table, E: Table> Pair<'_, S, E> {
         &self,
         lanes: &[&[u8]; LANES],
         states: &mut [State; LANES],
-        mut found: impl FnMut(usize, usize, u32),
+        mut found: impl FnMut(usize, usize, u32) -> bool,
     ) {
         let mut now = *states;
         let [first, second, third, fourth] = lanes;
@@ -132,7 +142,12 @@ impl<S: Table, E: Table> Pair<'_, S, E> {
     }
 
     #[inline]
-    fn scan_in_order(&self, from: State, bytes: &[u8], mut found: impl FnMut(usize, u32)) -> State {
+    fn scan_in_order(
+        &self,
+        from: State,
+        bytes: &[u8],
+        mut found: impl FnMut(usize, u32) -> bool,
+    ) -> State {
         let mut state = from;
         for (at, byte) in bytes.iter().enumerate() {
             state = self.step(state, *byte);
@@ -160,14 +175,14 @@ impl<S: Table, E: Table> Pair<'_, S, E> {
 
     /// Tells what the byte at `at`, which led to this state, has to tell.
     #[cold]
-    fn tell(&self, state: State, at: usize, mut found: impl FnMut(usize, u32)) {
+    fn tell(&self, state: State, at: usize, mut found: impl FnMut(usize, u32) -> bool) {
         tell(self.strings, state.strings, at, &mut found);
         tell(self.expressions, state.expressions, at, &mut found);
     }
 
     /// Tells what late automata would tell with the next byte, behind the last of `len`.
     #[inline]
-    fn tell_late(&self, state: State, len: usize, mut found: impl FnMut(usize, u32)) {
+    fn tell_late(&self, state: State, len: usize, mut found: impl FnMut(usize, u32) -> bool) {
         if S::IS_LATE && len > 0 {
             self.strings
                 .ends(state.strings, |number| found(len, number));
@@ -179,7 +194,7 @@ impl<S: Table, E: Table> Pair<'_, S, E> {
     }
 }
 
-fn tell<T: Table>(table: &T, state: u32, at: usize, found: &mut impl FnMut(usize, u32)) {
+fn tell<T: Table>(table: &T, state: u32, at: usize, found: &mut impl FnMut(usize, u32) -> bool) {
     let end = if T::IS_LATE { at } else { at + 1 };
     // What ended before the first byte was reported with the bytes before.
     if end > 0 {
@@ -198,7 +213,8 @@ impl Default for Kept {
 }
 
 impl Kept {
-    fn push(&mut self, found: Found) {
+    /// Answers whether there was room.
+    fn push(&mut self, found: Found) -> bool {
         match self.list.get_mut(self.len) {
             Some(place) => {
                 *place = found;
@@ -206,6 +222,7 @@ impl Kept {
             }
             None => self.overflowed = true,
         }
+        !self.overflowed
     }
 }
 
@@ -229,9 +246,9 @@ impl Table for Absent {
         false
     }
 
-    fn matches(&self, _state: u32, _found: impl FnMut(u32)) {}
+    fn matches(&self, _state: u32, _found: impl FnMut(u32) -> bool) {}
 
-    fn ends(&self, _state: u32, _found: impl FnMut(u32)) {}
+    fn ends(&self, _state: u32, _found: impl FnMut(u32) -> bool) {}
 
     fn is_state(&self, state: u32) -> bool {
         state == 0

@@ -205,6 +205,7 @@ impl Scanner {
             let software = |end, pattern| {
                 let end = begin + end as u64;
                 matches.push(Match { end, pattern });
+                true
             };
             let automata = &self.patterns.automata;
             let met = automata.meet(&mut self.state, &mut run.engine, bytes, software);
@@ -234,6 +235,7 @@ impl Scanner {
         let found = |end, pattern| {
             let end = begin + end as u64;
             matches.push(Match { end, pattern });
+            true
         };
         self.state = self.patterns.automata.scan(self.state, bytes, found);
         bytes.len()

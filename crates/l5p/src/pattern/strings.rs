@@ -11,22 +11,33 @@ use super::patterns::Numbered;
 pub(super) struct Strings {
     table: DFA,
     start: u32,
-    /// Which pattern each of the table's is.
+    /// The patterns' numbers, by string.
     numbers: Vec<u32>,
+    /// Where those of each of the table's strings begin, and behind them the end of all.
+    firsts: Vec<u32>,
     states: States,
 }
 
 impl Strings {
     /// The automaton of these strings, which are not empty. `Err` with the bytes of its table when these are more than `limit`.
     pub fn new(strings: &[Numbered<Vec<u8>>], limit: usize) -> Result<Strings, usize> {
-        let needed = least_table(strings);
+        let mut sorted: Vec<&Numbered<Vec<u8>>> = strings.iter().collect();
+        sorted.sort_by(|a, b| a.pattern.cmp(&b.pattern));
+        let needed = least_table(&sorted);
         if needed > limit {
             return Err(needed);
         }
+        // Each state of the table has a list of all strings that end there: one that comes often must be in it once only.
+        let different = || sorted.chunk_by(|a, b| a.pattern == b.pattern);
+        let mut firsts = vec![0];
+        firsts.extend(different().scan(0, |first, same| {
+            *first += same.len() as u32;
+            Some(*first)
+        }));
         let table = DFA::builder()
             .match_kind(MatchKind::Standard)
             .prefilter(false)
-            .build(strings.iter().map(|string| &string.pattern))
+            .build(different().map(|same| &same[0].pattern))
             .map_err(|_| needed)?;
         if table.memory_usage() > limit {
             return Err(table.memory_usage());
@@ -35,7 +46,8 @@ impl Strings {
         let mut strings = Strings {
             table,
             start: start.expect("a table that is not anchored").as_u32(),
-            numbers: strings.iter().map(|string| string.number).collect(),
+            numbers: sorted.iter().map(|string| string.number).collect(),
+            firsts,
             states: States::default(),
         };
         strings.states = States::of(&strings);
@@ -73,16 +85,20 @@ impl Table for Strings {
         self.table.is_special(id(state))
     }
 
-    fn matches(&self, state: u32, mut found: impl FnMut(u32)) {
+    fn matches(&self, state: u32, mut found: impl FnMut(u32) -> bool) {
         if self.table.is_match(id(state)) {
             for index in 0..self.table.match_len(id(state)) {
-                let pattern = self.table.match_pattern(id(state), index);
-                found(self.numbers[pattern.as_usize()]);
+                let string = self.table.match_pattern(id(state), index).as_usize();
+                let [first, end] = [self.firsts[string], self.firsts[string + 1]];
+                let mut numbers = self.numbers[first as usize..end as usize].iter();
+                if !numbers.all(|number| found(*number)) {
+                    return;
+                }
             }
         }
     }
 
-    fn ends(&self, state: u32, found: impl FnMut(u32)) {
+    fn ends(&self, state: u32, found: impl FnMut(u32) -> bool) {
         self.matches(state, found);
     }
 
@@ -96,14 +112,12 @@ fn id(state: u32) -> StateID {
     StateID::new_unchecked(state as usize)
 }
 
-/// Bytes of the smallest table that has a state for each beginning of a string.
-fn least_table(strings: &[Numbered<Vec<u8>>]) -> usize {
-    let mut sorted: Vec<&[u8]> = strings.iter().map(|string| &string.pattern[..]).collect();
-    sorted.sort_unstable();
+/// Bytes of the smallest table that has a state for each beginning of one of these strings, which are in order.
+fn least_table(sorted: &[&Numbered<Vec<u8>>]) -> usize {
     let mut states = 1;
     let mut before: &[u8] = &[];
     let mut is_used = [false; 256];
-    for string in sorted {
+    for string in sorted.iter().map(|string| &string.pattern[..]) {
         let common = string.iter().zip(before).take_while(|(a, b)| a == b);
         states += string.len() - common.count();
         for byte in string {

@@ -13,6 +13,7 @@ fn matches(text: &str, stream: &[u8]) -> Vec<(usize, u32)> {
         .automata
         .scan(patterns.automata.start(), stream, |end, number| {
             found.push((end, number));
+            true
         });
     found.sort_unstable();
     found
@@ -75,10 +76,41 @@ fn the_same_text_gives_the_same_states() {
     let stream = b"abcabcdaabcxcabcd".repeat(9);
     let behind = |_| {
         let automata = Patterns::parse(text, TABLES).unwrap().automata;
-        automata.scan(automata.start(), &stream, |_, _| {}).value()
+        automata
+            .scan(automata.start(), &stream, |_, _| true)
+            .value()
     };
     let values = [(); 8].map(behind);
     assert!(values.iter().all(|value| *value == values[0]));
+}
+
+/// A host may have its own lists one behind the other, and a device that makes tables for others must not run out of memory over them.
+#[test]
+fn a_string_on_many_lines_needs_no_larger_table() {
+    let long = "a".repeat(4000);
+    let once = Patterns::parse(&format!("a\n{long}"), TABLES).unwrap();
+    let text = "a\n".repeat(2000) + &long;
+    let often = Patterns::parse(&text, TABLES).unwrap();
+    assert_eq!(often.tables_len(), once.tables_len());
+    let expected: Vec<_> = (0..2000).map(|number| (2, number)).collect();
+    assert_eq!(matches(&text, b"ba"), expected);
+}
+
+#[test]
+fn no_more_is_told_than_is_wanted() {
+    for text in ["a\na\na\naa", "/a/\n/a+/\n/[ab]/", "a\na\n/a/"] {
+        let automata = Patterns::parse(text, TABLES).unwrap().automata;
+        for len in [3, 2000] {
+            let stream = vec![b'a'; len];
+            let whole = automata.scan(automata.start(), &stream, |_, _| true);
+            let mut told = 0;
+            let state = automata.scan(automata.start(), &stream, |_, _| {
+                told += 1;
+                told < 5
+            });
+            assert_eq!((state, told), (whole, 5), "{text}, {len}");
+        }
+    }
 }
 
 #[test]
@@ -88,7 +120,7 @@ fn only_states_have_values() {
         let mut state = patterns.automata.start();
         for byte in *b"ababcxaab" {
             assert_eq!(patterns.automata.state(state.value()), Some(state));
-            state = patterns.automata.scan(state, &[byte], |_, _| {});
+            state = patterns.automata.scan(state, &[byte], |_, _| true);
         }
         let values = (0..1000).flat_map(|low| (0..1000).map(move |high| high << 32 | low));
         let states = values.filter(|value| patterns.automata.state(*value).is_some());
@@ -138,6 +170,7 @@ proptest! {
         for piece in places.windows(2) {
             state = patterns.automata.scan(state, &stream[piece[0]..piece[1]], |end, number| {
                 found.push((piece[0] + end, number));
+                true
             });
         }
         found.sort_unstable();
@@ -157,12 +190,18 @@ proptest! {
         let patterns = Patterns::parse(&lines.join("\n"), TABLES).expect("good patterns");
         let automata = &patterns.automata;
         let mut at_once = Vec::new();
-        let behind = automata.scan(automata.start(), &stream, |end, number| at_once.push((end, number)));
+        let behind = automata.scan(automata.start(), &stream, |end, number| {
+            at_once.push((end, number));
+            true
+        });
         at_once.sort_unstable();
         let mut one_by_one = Vec::new();
         let mut state = automata.start();
         for (at, byte) in stream.iter().enumerate() {
-            state = automata.scan(state, &[*byte], |end, number| one_by_one.push((at + end, number)));
+            state = automata.scan(state, &[*byte], |end, number| {
+                one_by_one.push((at + end, number));
+                true
+            });
         }
         one_by_one.sort_unstable();
         prop_assert_eq!(at_once, one_by_one);
