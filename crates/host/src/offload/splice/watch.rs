@@ -34,13 +34,12 @@ impl ConnectionOffload {
         let Some(part) = socket.and_then(|socket| socket.owner.splice()) else {
             return false;
         };
-        // What is in flight only the NIC knows; but older than the splice it can't be (RFC 5927 §4.1).
-        let is_old = socket.is_some_and(|socket| quoted.seq.before(socket.tcp.snd_nxt()));
-        // Packets that fit are none that a link would have dropped.
+        // What is in flight only the NIC knows, which passes up no report of anything else (RFC 5927 §4.1): the socket's own numbers are as old as the
+        // splice, which may have forwarded more than 2 GiB since. Packets that fit are none that a link would have dropped.
         let in_use = socket.and_then(|socket| socket.tcp.tcb(now));
         let fits = in_use.is_some_and(|tcb| tcb.mss <= mss);
         let is_given_away = socket.is_some_and(|socket| socket.owner.is_given_away());
-        if !is_given_away || is_old || fits {
+        if !is_given_away || fits {
             return is_given_away;
         }
         if let Some(spliced) = self.splices.get_mut(part.splice) {
