@@ -18,6 +18,16 @@ pub struct Content {
     pub validators: Validators,
 }
 
+impl Content {
+    /// The same, for a response that is made now. What has changed later than that, by its file, has changed now for clients (RFC 9110 §8.8.2.1), whose
+    /// dates end with the year 9999.
+    fn as_of(&self, now: SystemTime) -> Content {
+        let mut content = self.clone();
+        content.validators.modified = now;
+        content
+    }
+}
+
 /// A part of a response, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
@@ -64,6 +74,14 @@ impl Response {
 /// ranges; it should not occur in the file.
 pub fn plan(request: &Request, content: &Content, now: SystemTime, boundary: &str) -> Response {
     let keep_alive = request.keep_alive;
+    let of_now;
+    let content = match content.validators.modified > now {
+        true => {
+            of_now = content.as_of(now);
+            &of_now
+        }
+        false => content,
+    };
     match evaluate(&request.fields, &content.validators) {
         Outcome::Proceed => {}
         Outcome::NotModified => {

@@ -32,6 +32,11 @@ fn refused(head: &str) -> u16 {
 
 const EPOCH: SystemTime = SystemTime::UNIX_EPOCH;
 
+/// When requests come.
+fn now() -> SystemTime {
+    EPOCH + Duration::from_secs(1_500_000_000)
+}
+
 fn content(size: u64) -> Content {
     Content {
         size,
@@ -45,7 +50,7 @@ fn content(size: u64) -> Content {
 
 fn respond(fields: &str, size: u64) -> Response {
     let request = request(&format!("GET /f HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
-    plan(&request, &content(size), EPOCH, "BOUNDARY")
+    plan(&request, &content(size), now(), "BOUNDARY")
 }
 
 #[test]
@@ -382,9 +387,32 @@ fn preconditions_are_evaluated_in_order() {
 }
 
 #[test]
+fn a_file_of_a_later_date_has_changed_when_it_is_asked_for() {
+    let date = httpdate::fmt_http_date(now());
+    // The last is behind the year 9999, which no date of HTTP has.
+    for later in [1, 300_000_000_000] {
+        let mut content = content(100);
+        content.validators.modified = now() + Duration::from_secs(later);
+        for (fields, status) in [
+            (String::new(), 200),
+            ("Range: bytes=0-0\r\n".to_owned(), 206),
+            ("Range: bytes=0-0,9-9\r\n".to_owned(), 206),
+            ("If-None-Match: \"v1\"\r\n".to_owned(), 304),
+            (format!("If-Unmodified-Since: {date}\r\n"), 200),
+        ] {
+            let request = request(&format!("GET /f HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+            let response = plan(&request, &content, now(), "BOUNDARY");
+            assert_eq!(response.status.0, status, "{fields}");
+            let told = format!("Last-Modified: {date}\r\n");
+            assert!(response.head.contains(&told), "{}", response.head);
+        }
+    }
+}
+
+#[test]
 fn head_has_the_length_and_no_content() {
     let request = request("HEAD /f HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1\r\n\r\n");
-    let response = plan(&request, &content(100), EPOCH, "B");
+    let response = plan(&request, &content(100), now(), "B");
     assert_eq!(response.status, Status::OK);
     assert_eq!(response.content.len(), 0);
     assert!(response.head.contains("Content-Length: 100\r\n"));
