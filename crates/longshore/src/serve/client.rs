@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use host::{SocketError, SocketId};
+use host::{CloseReason, SocketError, SocketId};
 
 use super::session::{Fate, READ_BYTES, Shared};
 use crate::http::Status;
@@ -50,7 +50,8 @@ impl Client {
         shared.scratch.resize(READ_BYTES, 0);
         let room = most.min(READ_BYTES);
         match shared.stack.read(now, self.id, &mut shared.scratch[..room]) {
-            Ok(0) => {
+            // One that ends TCP and not TLS sends no more either, and may still take what it was sent.
+            Ok(0) | Err(SocketError::Closed(CloseReason::Truncated)) => {
                 self.readable = false;
                 self.has_ended = true;
                 Ok(Some(0))
@@ -86,6 +87,12 @@ impl Client {
     pub(super) fn has_taken_a_response(&self, shared: &Shared<'_>) -> bool {
         let info = shared.stack.info(self.id);
         self.was_served && info.is_some_and(|info| info.send_queue == 0)
+    }
+
+    /// Whether it has acknowledged all that it was sent.
+    pub(super) fn has_all(&self, shared: &Shared<'_>) -> bool {
+        let info = shared.stack.info(self.id);
+        info.is_none_or(|info| info.send_queue == 0)
     }
 
     /// What it takes of what is queued for it, unless its connection is gone.

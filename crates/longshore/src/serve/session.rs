@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use host::{SocketError, SocketId, Stack};
+use host::{SocketId, Stack};
 
 use super::client::Client;
 use super::counters::ServeCounters;
@@ -15,7 +15,7 @@ use crate::access_log::AccessLog;
 use crate::certificate_files::HANDSHAKE_TIME;
 use crate::store::Store;
 
-/// For the client to close after our last response.
+/// For the client to close after our last response, once it has acknowledged that.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 /// For a client of a server that another process takes the place of to send a request: the response tells it to come back by another connection. To
 /// close the connection may cross a request on its way, which the client then has to send again (RFC 9112 §9.5).
@@ -69,7 +69,7 @@ enum Phase {
     Http1(Box<Http1>),
     /// Of HTTP/2.
     Http2(Box<Http2>),
-    /// All is said; waiting for the client to close.
+    /// All is said; waiting for the client to take it, and to close.
     Lingering { deadline: Instant },
 }
 
@@ -141,7 +141,17 @@ impl Session {
                 return fate.unwrap_or_else(|| self.finish(now, shared));
             }
             Phase::Securing { deadline } => (*deadline, Fate::Abort),
-            Phase::Lingering { deadline } => (*deadline, Fate::Over),
+            Phase::Lingering { deadline } => {
+                let has_all = client.has_all(shared);
+                if client.has_ended && has_all {
+                    return Fate::Over;
+                }
+                // How slow it may be to take what it was sent is for `--min-rate` and `--send-timeout` to say.
+                if !has_all {
+                    *deadline = now + LINGER_TIME;
+                }
+                (*deadline, Fate::Over)
+            }
         };
         if now < deadline {
             return Fate::Waits;
@@ -188,22 +198,25 @@ impl Session {
         self.log_unfinished(now, shared.stack, shared.access_log.as_deref_mut());
         let deadline = now + LINGER_TIME;
         self.phase = Phase::Lingering { deadline };
-        if self.client.has_ended || shared.stack.shutdown(now, self.client.id).is_err() {
+        let is_over = self.client.has_ended && self.client.has_all(shared);
+        if is_over || shared.stack.shutdown(now, self.client.id).is_err() {
             return Fate::Over;
         }
         self.linger(now, shared)
     }
 
+    /// Drops what the client still sends, until it has ended its direction and has all.
     fn linger(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
-        shared.scratch.resize(READ_BYTES, 0);
-        while self.client.readable {
-            match shared.stack.read(now, self.client.id, shared.scratch) {
-                Ok(0) => return Fate::Over,
-                Ok(_) => {}
-                Err(SocketError::WouldBlock) => self.client.readable = false,
-                Err(_) => return Fate::Over,
+        loop {
+            match self.client.read(now, shared, READ_BYTES) {
+                Ok(Some(0) | None) => break,
+                Ok(Some(_)) => {}
+                Err(fate) => return fate,
             }
         }
-        Fate::Waits
+        match self.client.has_ended && self.client.has_all(shared) {
+            true => Fate::Over,
+            false => Fate::Waits,
+        }
     }
 }

@@ -10,6 +10,7 @@ use host::{ListenOptions, Offload, ReadChunk, SocketError, SocketId, TlsRole};
 use port::impair::Impairment;
 use sim::{World, WorldConfig};
 
+use super::counters::ServeCounters;
 use super::files::FileSource;
 use super::server::{Rules, Server};
 use crate::min_rate::MinRate;
@@ -180,6 +181,52 @@ fn who_is_slow_gets_all_of_the_file() {
         let (got, is_broken) = take(&mut rig, 100_000);
         assert!(got >= FILE_BYTES && !is_broken, "{got} bytes");
         assert_eq!(rig.server.counters().slow_readers, 0);
+    }
+}
+
+/// A client that takes so many bytes a second of a response that is its last, and fits into the server's queue; how much of it, and what was counted by then.
+fn take_the_last(name: &str, rate: u32, pace: usize, half_closes: bool) -> (usize, ServeCounters) {
+    const LAST: &[u8] =
+        b"GET /file HTTP/1.1\r\nHost: h\r\nRange: bytes=0-349999\r\nConnection: close\r\n\r\n";
+    let mut rig = Rig::new(name, rate);
+    let id = rig.client(LAST);
+    let now = rig.world.now();
+    if half_closes {
+        rig.world.stack(1).shutdown(now, id).unwrap();
+    }
+    let mut got = 0;
+    for _ in 0..60 {
+        rig.run_for(Duration::from_secs(1));
+        match rig.read(id, pace) {
+            Ok(bytes) if bytes.is_empty() => break,
+            Ok(bytes) => got += bytes.len(),
+            Err(_) => {}
+        }
+    }
+    let now = rig.world.now();
+    let _ = rig.world.stack(1).close(now, id);
+    rig.run_for(Duration::from_secs(2));
+    (got, rig.server.counters())
+}
+
+#[test]
+fn who_takes_the_last_response_at_less_than_the_least_rate_is_reset_too() {
+    for half_closes in [false, true] {
+        let (_, counters) = take_the_last("last", 240, 100, half_closes);
+        let counted = (counters.slow_readers, counters.client_timeouts);
+        assert_eq!(counted, (1, 0), "{half_closes}");
+        assert_eq!(counters.connections_open, 0);
+    }
+}
+
+#[test]
+fn who_is_slow_to_take_the_last_response_is_not_late() {
+    for half_closes in [false, true] {
+        let (got, counters) = take_the_last("not-late", 240, 60_000, half_closes);
+        assert!(got > 350_000, "{got}");
+        let counted = (counters.slow_readers, counters.client_timeouts);
+        assert_eq!(counted, (0, 0), "{half_closes}");
+        assert_eq!(counters.connections_open, 0);
     }
 }
 
