@@ -12,7 +12,7 @@ use rustix::process::{
     set_child_subreaper, wait,
 };
 
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 
 /// How often processes that the program has left behind are looked at whether they have ended.
 const LOOK: Timespec = Timespec {
@@ -20,7 +20,7 @@ const LOOK: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// Waits until the program ends; asks to end are passed on to it, and what it leaves behind is waited for too.
+/// Waits until the program ends; asks to end, or to read files again, are passed on to it, and what it leaves behind is waited for too.
 pub fn until_end(child: Child) -> Result<ExitStatus> {
     let signals = Signals::block().context("can't block signals")?;
     let pid = Pid::from_child(&child);
@@ -36,9 +36,18 @@ pub fn until_end(child: Child) -> Result<ExitStatus> {
                 return Ok(ExitStatus::from_raw(status.as_raw()));
             }
         }
-        if signals.received() {
-            let _ = pidfd_send_signal(&ended, Signal::TERM);
+        if let Some(signal) = signals.next() {
+            let _ = pidfd_send_signal(&ended, passed_on(signal));
         }
+    }
+}
+
+/// What the program gets in this process's place.
+fn passed_on(signal: signals::Signal) -> Signal {
+    match signal {
+        signals::Signal::End => Signal::TERM,
+        // nginx reads its files again too. What does not know it ends.
+        signals::Signal::Reload => Signal::HUP,
     }
 }
 
@@ -75,4 +84,15 @@ pub fn exit_code(status: ExitStatus) -> ExitCode {
         (None, None) => 1,
     };
     ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hangup_without_a_terminal_does_not_end_the_program() {
+        assert_eq!(passed_on(signals::Signal::Reload), Signal::HUP);
+        assert_eq!(passed_on(signals::Signal::End), Signal::TERM);
+    }
 }
