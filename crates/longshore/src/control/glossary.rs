@@ -93,7 +93,8 @@ impl Kind {
             "pool" => vec![("pool", name.to_owned())],
             "worker" => vec![("worker", name.to_owned())],
             "backend" => {
-                let (pool, address) = name.split_once('/').unwrap_or(("", name));
+                // A pool may have a slash in its name.
+                let (pool, address) = name.rsplit_once('/').unwrap_or(("", name));
                 vec![("pool", pool.to_owned()), ("backend", address.to_owned())]
             }
             _ => Vec::new(),

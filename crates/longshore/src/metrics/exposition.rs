@@ -102,8 +102,9 @@ impl Collector for Families {
                 true => MetricType::Gauge,
                 false => MetricType::Counter,
             };
-            let mut metric =
-                encoder.encode_descriptor(name, &family.help, unit.as_ref(), metric_type)?;
+            // As OpenMetrics 1.0 has it; the encoder does so in labels alone.
+            let help = family.help.replace('\\', r"\\").replace('"', r#"\""#);
+            let mut metric = encoder.encode_descriptor(name, &help, unit.as_ref(), metric_type)?;
             for (labels, value) in &family.values {
                 let labelled = metric.encode_family(labels)?;
                 match family.is_gauge {

@@ -79,6 +79,30 @@ fn a_label_with_quotes_is_escaped() {
 }
 
 #[test]
+fn a_pool_with_a_slash_in_its_name_keeps_it() {
+    let group = CounterGroup::new("backend api/v1/[fd09::1]:80", [("requests", 1)]);
+    let text = exposition(&[scrape("lb", vec![group])]).unwrap();
+    let labels = r#"{service="lb",pool="api/v1",backend="[fd09::1]:80"}"#;
+    assert!(text.contains(labels), "{text}");
+}
+
+#[test]
+fn quotes_in_an_explanation_are_escaped() {
+    let known = known_names();
+    let helps = known.lines().filter(|line| line.starts_with("# HELP "));
+    assert!(
+        helps
+            .clone()
+            .any(|help| help.contains(r#"splice = \"never\""#))
+    );
+    assert!(
+        helps
+            .map(|help| help.replace(r#"\""#, ""))
+            .all(|help| !help.contains('"'))
+    );
+}
+
+#[test]
 fn requests_for_something_else_are_told_so() {
     for (head, target) in [
         ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", Target::Metrics),
