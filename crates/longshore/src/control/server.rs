@@ -74,8 +74,10 @@ impl Drop for Server {
 struct Client {
     stream: UnixStream,
     conversation: Conversation,
-    /// What is still to be written.
+    /// The answer that is not all written; else nothing.
     output: Vec<u8>,
+    /// Bytes of it that are.
+    written: usize,
     /// It wants this process's place; what it says from here on is no request.
     claim: Option<Claim>,
     /// When it has asked or read something last.
@@ -187,6 +189,7 @@ impl Server {
                     conversation: Conversation::new(peer::check(&stream).is_ok()),
                     stream,
                     output: Vec::new(),
+                    written: 0,
                     claim: None,
                     active: now,
                 });
@@ -271,10 +274,14 @@ impl Client {
     /// Writes what the client has room for.
     fn write(&mut self, now: Instant) -> io::Result<()> {
         while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
+            match self.stream.write(&self.output[self.written..]) {
                 Ok(written) => {
                     self.active = now;
-                    self.output.drain(..written);
+                    self.written += written;
+                    // Not before: the rest of a long answer is not moved for each part that the client takes.
+                    if self.written == self.output.len() {
+                        (self.output, self.written) = (Vec::new(), 0);
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
