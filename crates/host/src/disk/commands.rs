@@ -14,11 +14,23 @@ use crate::stack::Stack;
 
 /// When to look again at what the NIC or TCP is still to let go of.
 const SETTLE: Duration = Duration::from_micros(20);
-/// How long nothing new is sent after a request has failed in a way that may pass. Each further failure of it doubles that: a disk that has no room for
-/// commands of this host (TASK SET FULL, SAM-5 §5.3.1) is busy with those of others, which may take seconds.
+/// How long nothing new is sent after a request has failed in a way that may pass.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Times that a request is sent: for 5 seconds.
-const MAX_TRIES: u8 = 10;
+/// Times that a request may fail so and is sent again.
+const MAX_RETRIES: u8 = 5;
+/// How long a request for which the peer has no room is sent again.
+const BUSY_TIME: Duration = Duration::from_secs(5);
+/// Pauses in a row, without a request that succeeds, of which each is twice as long as the one before.
+const MAX_DOUBLINGS: u8 = 7;
+
+/// When a request that the peer has failed may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// What made it fail has passed, or is this request's own.
+    Soon,
+    /// When the peer has room, which commands of other hosts may take for seconds.
+    WhenThereIsRoom,
+}
 
 impl CommandKey for RequestId {
     fn index(self) -> usize {
@@ -42,6 +54,8 @@ pub(crate) struct Commands<E> {
     settled: VecDeque<(RequestId, bool)>,
     /// Nothing new is sent before.
     pause: Option<Instant>,
+    /// Pauses for want of room since a request has succeeded last.
+    pauses: u8,
     last_poll: Instant,
 }
 
@@ -51,7 +65,10 @@ struct Entry<E> {
     access: Access,
     /// Once it is to be sent.
     tag: Option<u16>,
-    tries: u8,
+    /// How often it has failed in a way that may pass.
+    failures: u8,
+    /// When the peer had no room for it first.
+    busy_since: Option<Instant>,
     /// It was answered, or can't be any more.
     has_ended: bool,
     result: Result<(), RequestFailure<E>>,
@@ -69,6 +86,7 @@ impl<E> Commands<E> {
             sent: VecDeque::new(),
             settled: VecDeque::with_capacity(usize::from(depth)),
             pause: None,
+            pauses: 0,
             last_poll: now,
         }
     }
@@ -108,7 +126,8 @@ impl<E> Commands<E> {
         self.entries[id.index()] = Some(Entry {
             access,
             tag: None,
-            tries: 0,
+            failures: 0,
+            busy_since: None,
             has_ended: false,
             result: Ok(()),
         });
@@ -139,7 +158,6 @@ impl<E> Commands<E> {
         self.waiting.pop_front();
         if let Some(entry) = &mut self.entries[id.index()] {
             entry.tag = Some(tag);
-            entry.tries += 1;
         }
         self.by_tag[usize::from(tag)] = id;
         let memory = self.memories.get(id);
@@ -213,11 +231,11 @@ impl<E> Commands<E> {
         progress
     }
 
-    /// A request that is complete. What `is_transient` of the peer's errors may be otherwise the next time. `released` gets the tag that it had, and says whether there is still a connection to send it on
+    /// A request that is complete. `again` says whether a request that has failed so may succeed another time. `released` gets the tag that it had, and says whether there is still a connection to send it on
     /// again.
     pub(crate) fn poll_completion(
         &mut self,
-        is_transient: impl Fn(&E) -> bool,
+        again: impl Fn(&E) -> Option<Again>,
         mut released: impl FnMut(u16) -> bool,
     ) -> Option<Completion<E>> {
         loop {
@@ -227,13 +245,27 @@ impl<E> Commands<E> {
             let tries_again = match &entry.result {
                 // The NIC wrote what the stream did not bring. Software copies the next time.
                 Ok(()) if !intact => Some(self.last_poll),
-                Err(RequestFailure::Peer(error))
-                    if is_transient(error) && entry.tries < MAX_TRIES =>
-                {
-                    let failures = entry.tries.saturating_sub(1);
-                    Some(self.last_poll + PAUSE * (1 << failures))
+                Ok(()) => {
+                    self.pauses = 0;
+                    None
                 }
-                _ => None,
+                Err(RequestFailure::Peer(error)) => match again(error) {
+                    Some(Again::Soon) if entry.failures < MAX_RETRIES => {
+                        entry.failures += 1;
+                        Some(self.last_poll + PAUSE)
+                    }
+                    Some(Again::WhenThereIsRoom)
+                        if self.last_poll
+                            < *entry.busy_since.get_or_insert(self.last_poll) + BUSY_TIME =>
+                    {
+                        // Requests that were under way together are one reason to wait.
+                        let is_first = self.pause.is_none();
+                        self.pauses = MAX_DOUBLINGS.min(self.pauses + u8::from(is_first));
+                        Some(self.last_poll + PAUSE * (1 << self.pauses.saturating_sub(1)))
+                    }
+                    _ => None,
+                },
+                Err(_) => None,
             };
             if is_connected && let Some(when) = tries_again {
                 self.pause = self.pause.max(Some(when));

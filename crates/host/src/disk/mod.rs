@@ -14,7 +14,7 @@ use nic::ring::Slice;
 
 use crate::stack::Stack;
 
-pub(crate) use commands::Commands;
+pub(crate) use commands::{Again, Commands};
 pub(crate) use link::Link;
 pub(crate) use memory::{CommandKey, Memories};
 

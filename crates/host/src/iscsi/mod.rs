@@ -17,7 +17,8 @@ use nic::ring::Slice;
 pub use l5p::iscsi::initiator::{Agreed, Chap, CommandError, Config, Target, Unit};
 
 use crate::disk::{
-    self, Access, Commands, Completion, Event, Geometry, Link, Operation, RequestId, SubmitError,
+    self, Access, Again, Commands, Completion, Event, Geometry, Link, Operation, RequestId,
+    SubmitError,
 };
 use crate::pdus::PduOffload;
 use crate::stack::Stack;
@@ -154,7 +155,7 @@ impl disk::Client for Client {
     fn poll_completion(&mut self) -> Option<Completion<CommandError>> {
         let state = &mut self.state;
         self.commands
-            .poll_completion(CommandError::is_transient, |tag| match state {
+            .poll_completion(sent_again, |tag| match state {
                 State::Open(initiator) => {
                     initiator.release(tag);
                     true
@@ -208,5 +209,14 @@ impl disk::Client for Client {
         progress |= self.commands.settle(now, stack);
         self.leave(now, stack);
         progress | self.send(now, stack)
+    }
+}
+
+/// When a command that has failed so is sent again.
+fn sent_again(error: &CommandError) -> Option<Again> {
+    match error {
+        _ if error.is_busy() => Some(Again::WhenThereIsRoom),
+        _ if error.is_transient() => Some(Again::Soon),
+        _ => None,
     }
 }

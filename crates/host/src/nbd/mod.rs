@@ -166,7 +166,7 @@ impl disk::Client for Client {
     fn poll_completion(&mut self) -> Option<Completion<RequestError>> {
         let state = &mut self.state;
         self.commands.poll_completion(
-            |_| false,
+            |_| None,
             |tag| match state {
                 State::Open(requests) => {
                     requests.release(tag);

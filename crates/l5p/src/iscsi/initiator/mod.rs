@@ -218,12 +218,17 @@ impl CommandError {
                 let passes = sense.key == SenseKey::UNIT_ATTENTION || sense.key == ABORTED;
                 passes && !sense.is_deferred
             }
-            CommandError::Status(status) => {
-                [Status::BUSY, Status::TASK_SET_FULL, Status::TASK_ABORTED].contains(status)
-            }
+            CommandError::Status(status) => self.is_busy() || *status == Status::TASK_ABORTED,
             CommandError::DataDigest => true,
             CommandError::Target(_) | CommandError::Incomplete { .. } => false,
         }
+    }
+
+    /// Whether the target has no room for the command now (SAM-5 §5.3.1).
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let busy = [Status::BUSY, Status::TASK_SET_FULL];
+        matches!(self, CommandError::Status(status) if busy.contains(status))
     }
 
     /// Whether the unit does not know the command.
