@@ -165,6 +165,7 @@ impl Function {
 
     /// Tells the host what has become of its resources. False when some are still being made, or that waits for room.
     pub(crate) fn report_resources(&mut self, maker: &mut Maker) -> bool {
+        self.resources.reclaim();
         if self.resources.is_idle() {
             return true;
         }

@@ -17,7 +17,7 @@ use crate::ring::ErrorCode;
 
 /// Resources of a function at a time.
 const MAX_RESOURCES: usize = 8;
-/// Resources that were given up and are still in use at a time.
+/// No more are made while so many that were given up are still in use.
 const MAX_RETIRED: usize = 64;
 
 /// Those of one function.
@@ -159,7 +159,7 @@ impl Resources {
     /// Begins to make one. Whether it was made, or why not, is reported later.
     ///
     /// # Errors
-    /// When the number is too large or in use.
+    /// When the number is too large or in use, or too many that were given up are still in use.
     pub(crate) fn load(
         &mut self,
         maker: &mut Maker,
@@ -167,8 +167,10 @@ impl Resources {
         protocol: ProtocolId,
         read: impl FnOnce() -> Result<Vec<u8>, ErrorCode>,
     ) -> Result<(), ErrorCode> {
+        self.reclaim();
         let slot = self.slots.get_mut(usize::from(id.0));
-        let slot = slot.ok_or(ErrorCode::OverQuota)?;
+        let has_room = self.retired.len() < MAX_RETIRED;
+        let slot = slot.filter(|_| has_room).ok_or(ErrorCode::OverQuota)?;
         if !matches!(slot.state, State::Free) || slot.unreported.is_some() {
             return Err(ErrorCode::ResourceExists);
         }
@@ -211,16 +213,12 @@ impl Resources {
     /// Takes one away. Contexts that have it keep it, and its bytes count until they have ended.
     ///
     /// # Errors
-    /// When there is none, or too many that were taken away are still in use.
+    /// When there is none.
     pub(crate) fn unload(&mut self, id: ResourceId) -> Result<(), ErrorCode> {
-        self.reclaim();
         let slot = self.slots.get_mut(usize::from(id.0));
         let slot = slot.ok_or(ErrorCode::NoResource)?;
         if matches!(slot.state, State::Free) {
             return Err(ErrorCode::NoResource);
-        }
-        if self.retired.len() >= MAX_RETIRED {
-            return Err(ErrorCode::OverQuota);
         }
         let slot = std::mem::take(slot);
         self.retire(slot);
@@ -239,7 +237,8 @@ impl Resources {
         self.reclaim();
     }
 
-    fn reclaim(&mut self) {
+    /// Lets go of those that were given up and that nothing has any more.
+    pub(crate) fn reclaim(&mut self) {
         let left = &mut self.left;
         self.retired.retain(|retired| {
             let is_in_use = retired.is_in_use();
