@@ -191,25 +191,24 @@ struct Cut {
     whole: bool,
 }
 
-/// Packets that a segment may become: as many as 64 KiB take of those that every path takes (RFC 9293 §3.7.1). More would keep the device from
-/// other functions' work.
+/// Packets that a segment may become: more would keep the device from other functions' work. The peer sends again what is behind them.
 const MOST_PACKETS: u32 = 128;
 
-/// Makes packets of a segment, or drops one that would be too many. Flags as Linux's GSO has them (`tcp_gso_segment`).
+/// Makes packets of a segment. Flags as Linux's GSO has them (`tcp_gso_segment`).
 fn cut(pair: &Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>, cut: &Cut) {
     let parsed = segment.parsed;
     let reset = parsed.tcp.flags.contains(Flags::RST);
-    let is_too_much = cut.bytes > cut.per_packet.saturating_mul(MOST_PACKETS);
-    if is_too_much || cut.bytes > 0 && reset {
+    if cut.bytes > 0 && (cut.per_packet == 0 || reset) {
         drop_segment(env);
         return;
     }
+    let bytes = cut.bytes.min(cut.per_packet.saturating_mul(MOST_PACKETS));
     let incoming = incoming(segment, false);
     let mac = env.function.config.mac;
     let (_, headers) = translated_len(parsed);
     let (mut skip, mut packets) = (0, 0);
     loop {
-        let len = (cut.bytes - skip).min(cut.per_packet);
+        let len = (bytes - skip).min(cut.per_packet);
         let part = Part {
             seq: cut.seq + skip,
             skip,
@@ -228,7 +227,7 @@ fn cut(pair: &Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>, c
         }
         skip += len;
         packets += 1;
-        if skip == cut.bytes {
+        if skip == bytes {
             break;
         }
     }

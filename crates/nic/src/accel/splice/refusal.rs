@@ -10,7 +10,7 @@ use crate::ring::accel::{Leg, Splice};
 /// The longest idle time: times further ahead than this can't be distinguished from past ones.
 const MAX_IDLE_MS: u32 = 1 << 30;
 
-/// Less than this no path takes (RFC 1191 §3), and no host says. Every packet of a peer's would leave as that many more, at the cost of all functions.
+/// As small as our own stack goes. With less, a packet of a peer's would leave as hundreds, at the cost of all functions.
 const LEAST_MSS: u16 = MIN_MSS - TIMESTAMPS_LEN;
 
 /// Whether what the two connections have agreed to can be translated.
