@@ -69,8 +69,8 @@ impl Wire {
         self.addresses.iter().any(|cidr| cidr.address == ip)
     }
 
-    /// The same, for connections to disks: where no keep-alive was asked for, TCP asks after a minute of silence whether the peer is still there. One that
-    /// has gone while a read is in flight is noticed by nothing else.
+    /// A wire for connections of disks: where no keep-alive was asked for, TCP asks after a minute of silence whether the peer is still there. Nothing
+    /// else notices a server that has gone while reads are in flight; and whether hosts ask is theirs to choose in NVMe.
     pub fn kept_alive(&self) -> Wire {
         const SECONDS: u32 = 60;
         let mut wire = self.clone();

@@ -19,6 +19,7 @@ use crate::signals::Signals;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long saying goodbye may take.
 const FAREWELL: Duration = Duration::from_secs(3);
+
 /// A protocol of disks, as its client speaks it.
 pub(crate) trait Remote: Client {
     /// What the protocol calls a disk.

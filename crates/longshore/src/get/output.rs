@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use url::Url;
 
 use crate::printing::{flush, put_bytes};
@@ -26,7 +26,7 @@ enum Target {
     File(PathBuf),
 }
 
-/// Files of such names beside an output that may be there already.
+/// Further names of such files that are tried when one is there already.
 const MOST_PARTIAL: usize = 100;
 
 impl Output {
@@ -80,9 +80,16 @@ impl Output {
             Target::Direct(path) => open_direct(path).map(|file| (file, path.clone())),
             Target::File(path) => create_partial(path),
         };
-        let file = opened.with_context(|| {
+        let file = opened.map_err(|error| {
             let name = self.name();
-            format!("can't write {name}; give -o a file in a directory that you may write to")
+            match error.kind() {
+                ErrorKind::AlreadyExists => anyhow!(
+                    "{name}.part and {MOST_PARTIAL} like it are there; remove those that nothing writes"
+                ),
+                _ => Error::new(error).context(format!(
+                    "can't write {name}; give -o a file in a directory that you may write to"
+                )),
+            }
         })?;
         self.file = Some(file);
         Ok(())

@@ -41,6 +41,7 @@ pub use report::TargetCounters;
 const REFRESH: Duration = Duration::from_secs(1);
 /// How long commands in flight are waited for at the end, and connections after that.
 const DRAIN: Duration = Duration::from_secs(2);
+
 /// Serves until it is told to end.
 ///
 /// # Errors
@@ -58,7 +59,7 @@ pub fn run(options: &Target) -> Result<()> {
         .map(control::Server::bind)
         .transpose()?;
     let count = options.cores.as_ref().map(Cores::count);
-    let all = attach_shards(&wire(options), &options.connections, count, None)?;
+    let all = attach_shards(&wire_kept_alive(options), &options.connections, count, None)?;
     let mut stores = Stores::new(&all[0].runtime.doorbell(), method(options));
     let subsystems = namespaces::open(options, &mut stores)?;
     let names: Vec<_> = subsystems.iter().map(|subsystem| subsystem.nqn).collect();
@@ -109,12 +110,13 @@ pub fn run(options: &Target) -> Result<()> {
 }
 
 /// How to reach the wire. Connections of which the NIC keeps the state until they have sent something can have no keep-alive.
-fn wire(options: &Target) -> Wire {
+fn wire_kept_alive(options: &Target) -> Wire {
     match options.connections.accel.lazy_tcb {
         true => options.wire.clone(),
         false => options.wire.kept_alive(),
     }
 }
+
 /// The part of each core, which listens: they are one target, with the same files and the same memory.
 fn parts(
     options: &Target,
