@@ -213,7 +213,7 @@ impl Resources {
     /// Takes one away. Contexts that have it keep it, and its bytes count until they have ended.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the function has no resource of this number.
     pub(crate) fn unload(&mut self, id: ResourceId) -> Result<(), ErrorCode> {
         let slot = self.slots.get_mut(usize::from(id.0));
         let slot = slot.ok_or(ErrorCode::NoResource)?;

@@ -9,6 +9,7 @@ use nic::ring::Slice;
 use super::memory::{CommandKey, Memories};
 use super::{Access, Completion, Geometry, Operation, RequestFailure, RequestId, SubmitError};
 use crate::SocketId;
+use crate::deadlines::earliest;
 use crate::pdus::SendMark;
 use crate::stack::Stack;
 
@@ -296,7 +297,7 @@ impl<E> Commands<E> {
         let settling = self.memories.is_settling();
         let settles = settling.then(|| self.last_poll + SETTLE);
         let paused = self.pause.filter(|_| !self.waiting.is_empty());
-        complete.into_iter().chain(settles).chain(paused).min()
+        earliest([complete, settles, paused])
     }
 
     /// The connection is about to end: no request will be answered. To be called while the socket is there, so that memory can be taken

@@ -16,6 +16,7 @@ use nic::ring::Slice;
 
 pub use l5p::iscsi::initiator::{Agreed, Chap, CommandError, Config, Target, Unit};
 
+use crate::deadlines::earliest;
 use crate::disk::{
     self, Access, Again, Commands, Completion, Event, Geometry, Link, Operation, RequestId,
     SubmitError,
@@ -178,7 +179,7 @@ impl disk::Client for Client {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let leaves = self.link.poll_timeout().filter(|_| !self.is_ended());
-        leaves.into_iter().chain(self.commands.poll_timeout()).min()
+        earliest([leaves, self.commands.poll_timeout()])
     }
 
     fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {

@@ -16,6 +16,7 @@ use wire::nbd::Request;
 
 pub use l5p::nbd::{Export, RequestError};
 
+use crate::deadlines::earliest;
 use crate::disk::{
     self, Access, Commands, Completion, Event, Geometry, Link, RequestId, SubmitError,
 };
@@ -191,7 +192,7 @@ impl disk::Client for Client {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let leaves = self.link.poll_timeout().filter(|_| !self.is_ended());
-        leaves.into_iter().chain(self.commands.poll_timeout()).min()
+        earliest([leaves, self.commands.poll_timeout()])
     }
 
     fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {
