@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -23,6 +24,8 @@ struct Unsent {
     fd: Internal,
     /// Once the program has closed it. The library's thread alone looks at it.
     patience: ForkLock<Option<Patience>>,
+    /// A call was sending on it when the library's thread looked last.
+    is_busy: AtomicBool,
 }
 
 impl Unsent {
@@ -70,8 +73,7 @@ static WAITING: ForkLock<Waiting> = ForkLock::new(Waiting {
 /// Has what a session has accepted sent by and by.
 pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
     let mut waiting = lock();
-    let mut known = waiting.sockets.iter();
-    if known.any(|unsent| Arc::ptr_eq(&unsent.session, session)) {
+    if waiting.knows(session) {
         return;
     }
     let Ok(fd) = Internal::of(fd) else {
@@ -81,6 +83,7 @@ pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
         session: Arc::clone(session),
         fd,
         patience: ForkLock::new(None),
+        is_busy: AtomicBool::new(false),
     }));
     wake_up(waiting);
 }
@@ -143,7 +146,7 @@ fn wake_up(mut waiting: ForkGuard<'_, Waiting>) {
     }
 }
 
-/// How often the end of a program looks whether all is sent.
+/// How often the end of a program looks whether all is sent, and the thread whether a session is free.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Waits until all that was accepted is sent, at most so long. For the end of a program.
@@ -187,6 +190,11 @@ impl Waiting {
     fn has_unsent(&self) -> bool {
         self.is_sending || !self.sockets.is_empty()
     }
+
+    fn knows(&self, session: &Arc<Session>) -> bool {
+        let mut known = self.sockets.iter();
+        known.any(|unsent| Arc::ptr_eq(&unsent.session, session))
+    }
 }
 
 fn lock() -> ForkGuard<'static, Waiting> {
@@ -228,6 +236,9 @@ fn run(wake: &Internal) {
         }
         let next_look = at_work(held::look);
         let (sockets, next_unsent) = unsent();
+        // Whether these have room is not asked: it is no use to them yet.
+        let is_busy = |unsent: &Arc<Unsent>| unsent.is_busy.load(Relaxed);
+        let (busy, idle): (Vec<_>, Vec<_>) = sockets.into_iter().partition(is_busy);
         let nic = offload::watched();
         let limit = [
             next_look,
@@ -236,12 +247,13 @@ fn run(wake: &Internal) {
             mapped_files::let_go(),
             look_at_retries(),
             nic_is_gone.then_some(RETRY),
+            (!busy.is_empty()).then_some(LOOK),
         ];
         let limit = limit.into_iter().flatten().min();
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-        let mut polled = Vec::with_capacity(sockets.len() + 2);
+        let mut polled = Vec::with_capacity(idle.len() + 2);
         polled.push(PollFd::new(wake, PollFlags::IN));
-        let fds = sockets.iter().map(|unsent| &unsent.fd);
+        let fds = idle.iter().map(|unsent| &unsent.fd);
         polled.extend(fds.map(|fd| PollFd::new(fd, PollFlags::OUT)));
         polled.extend(nic.as_deref().map(|nic| PollFd::new(nic, PollFlags::RDHUP)));
         let _ = poll(&mut polled, limit.as_ref());
@@ -249,11 +261,10 @@ fn run(wake: &Internal) {
             let _ = rustix::io::read(wake, &mut [0; 8]);
         }
         nic_is_gone |= nic.is_some() && polled.last().is_some_and(|nic| !nic.revents().is_empty());
-        for (unsent, polled) in sockets.iter().zip(&polled[1..]) {
-            if !polled.revents().is_empty() {
-                flush(unsent);
-            }
-        }
+        let polled = idle.iter().zip(&polled[1..]);
+        let has_room = polled.filter(|(_, polled)| !polled.revents().is_empty());
+        let has_room = has_room.map(|(unsent, _)| unsent);
+        busy.iter().chain(has_room).for_each(flush);
     }
 }
 
@@ -272,8 +283,13 @@ fn flush(unsent: &Arc<Unsent>) {
     at_work(|| {
         // Taken off first: what is accepted meanwhile puts it back.
         lock().sockets.retain(|other| !Arc::ptr_eq(other, unsent));
-        if unsent.session.flush(unsent.fd.as_fd()) == Ok(false) {
-            lock().sockets.push(Arc::clone(unsent));
+        let sent = unsent.session.try_flush(unsent.fd.as_fd());
+        unsent.is_busy.store(sent.is_none(), Relaxed);
+        if matches!(sent, None | Some(Ok(false))) {
+            let mut waiting = lock();
+            if !waiting.knows(&unsent.session) {
+                waiting.sockets.push(Arc::clone(unsent));
+            }
         }
     });
 }

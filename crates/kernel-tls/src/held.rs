@@ -189,8 +189,19 @@ pub(crate) fn look() -> Option<Duration> {
     };
     let looks_again = held.looks > 0;
     drop(held);
-    old.iter().for_each(Session::send_held);
-    looks_again.then_some(PERIOD)
+    let mut busy: Vec<_> = old
+        .into_iter()
+        .filter(|session| !session.try_send_held())
+        .collect();
+    if busy.is_empty() {
+        return looks_again.then_some(PERIOD);
+    }
+    let mut held = lock();
+    held.looks = PERIODS;
+    held.seen += busy.len();
+    busy.append(&mut held.sessions);
+    held.sessions = busy;
+    Some(PERIOD)
 }
 
 /// Whether anything is held; `None` if that can't be told without waiting.

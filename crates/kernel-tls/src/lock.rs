@@ -55,25 +55,19 @@ impl ProcessLock {
             if self.try_take(me) {
                 return Taken::Orderly;
             }
-            let holder = self.holder.load(SeqCst);
-            if holder != FREE
-                && !is_alive(holder)
-                && self
-                    .holder
-                    .compare_exchange(holder, me, SeqCst, SeqCst)
-                    .is_ok()
-            {
-                return match self.keeps_order.swap(false, SeqCst) {
-                    true => Taken::Orderly,
-                    false => Taken::FromTheDead,
-                };
+            if let Some(taken) = self.take_from_dead(me) {
+                return taken;
             }
         }
     }
 
-    /// Takes the lock if it is free.
-    pub(crate) fn try_lock(&self) -> bool {
-        self.try_take(crate::process::id())
+    /// Takes the lock if it is free, or if its holder has died.
+    pub(crate) fn try_lock(&self) -> Option<Taken> {
+        let me = crate::process::id();
+        match self.try_take(me) {
+            true => Some(Taken::Orderly),
+            false => self.take_from_dead(me),
+        }
     }
 
     /// What its holder does from here on leaves what is guarded in order also if the process dies in the middle.
@@ -97,6 +91,19 @@ impl ProcessLock {
             compiler_fence(SeqCst);
         }
         taken.is_ok()
+    }
+
+    fn take_from_dead(&self, me: u32) -> Option<Taken> {
+        let holder = self.holder.load(SeqCst);
+        if holder == FREE || is_alive(holder) {
+            return None;
+        }
+        let taken = self.holder.compare_exchange(holder, me, SeqCst, SeqCst);
+        taken.ok()?;
+        match self.keeps_order.swap(false, SeqCst) {
+            true => Some(Taken::Orderly),
+            false => Some(Taken::FromTheDead),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use crate::abi;
 use crate::counters::{Counter, counters};
 use crate::lock::Taken;
-use crate::shared::{Guard, Guarded, Keys, Mapping, Receiving, Sending};
+use crate::shared::{Guard, Keys, Mapping, Receiving, Sending};
 
 pub(crate) use epoch::{Agreement, DeviceEpoch, Permit};
 pub use receive::Received;
@@ -488,18 +488,17 @@ impl Session {
     }
 
     fn sending(&self) -> LockedSending<'_> {
-        lock(&self.shared.sending, &self.writer)
+        locked(self.shared.sending.lock(), &self.writer)
     }
 
     /// The same, unless a call holds it: that may wait for the NIC.
     fn try_sending(&self) -> Option<LockedSending<'_>> {
         let guard = self.shared.sending.try_lock()?;
-        let own = &self.writer;
-        Some(Locked { guard, own })
+        Some(locked(guard, &self.writer))
     }
 
     fn receiving(&self) -> LockedReceiving<'_> {
-        lock(&self.shared.receiving, &self.reader)
+        locked(self.shared.receiving.lock(), &self.reader)
     }
 }
 
@@ -510,9 +509,8 @@ fn tell_flag(flag: &AtomicI32, value: &mut [u8]) -> Result<usize, Errno> {
     Ok(bytes.len())
 }
 
-/// Locks a direction. One that a process has died in the middle of has ended: a record number could be used twice.
-fn lock<'a, S: Direction, C>(guarded: &'a Guarded<S>, own: &'a Own<C>) -> Locked<'a, S, C> {
-    let mut guard = guarded.lock();
+/// A direction that has just been locked. One that a process has died in the middle of has ended: a record number could be used twice.
+fn locked<'a, S: Direction, C>(mut guard: Guard<'a, S>, own: &'a Own<C>) -> Locked<'a, S, C> {
     if guard.taken == Taken::FromTheDead {
         guard.keys().fail(Errno::PIPE);
     }

@@ -482,12 +482,11 @@ impl<T> Guarded<T> {
         }
     }
 
-    /// `None` if another has it.
+    /// `None` if another has it, and lives.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-        self.lock.try_lock().then(|| Guard {
-            taken: Taken::Orderly,
-            guarded: self,
-        })
+        let taken = self.lock.try_lock()?;
+        let guarded = self;
+        Some(Guard { guarded, taken })
     }
 }
 

@@ -140,8 +140,20 @@ impl Session {
     /// # Errors
     /// What ended the direction; what shutting it down gives.
     pub(crate) fn flush(&self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
-        let mut sending = self.sending();
-        let sent = self.send_unasked(fd, &mut sending, self.closes.load(Relaxed));
+        self.flush_locked(fd, &mut self.sending())
+    }
+
+    /// The same without waiting: `None` where a call is sending.
+    pub(crate) fn try_flush(&self, fd: BorrowedFd<'_>) -> Option<Result<bool, Errno>> {
+        Some(self.flush_locked(fd, &mut self.try_sending()?))
+    }
+
+    fn flush_locked(
+        &self,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+    ) -> Result<bool, Errno> {
+        let sent = self.send_unasked(fd, sending, self.closes.load(Relaxed));
         if sent == Err(Errno::AGAIN) {
             return Ok(false);
         }

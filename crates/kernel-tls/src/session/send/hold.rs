@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use super::content::Content;
 use crate::abi::RECORD_TYPE_DATA;
-use crate::held;
-use crate::session::Session;
+use crate::session::{LockedSending, Session};
+use crate::{flusher, held};
 
 impl Session {
     /// Holds back a short message, for a file that is likely to follow. False if it must be sent.
@@ -38,17 +38,33 @@ impl Session {
 
     /// Sends what was held back: no file has followed.
     pub(crate) fn send_held(self: &Arc<Self>) {
+        self.send_held_locked(self.sending());
+    }
+
+    /// The same without waiting: false where a call is sending.
+    pub(crate) fn try_send_held(self: &Arc<Self>) -> bool {
+        let sending = self.try_sending();
+        let is_free = sending.is_some();
+        sending
+            .into_iter()
+            .for_each(|sending| self.send_held_locked(sending));
+        is_free
+    }
+
+    fn send_held_locked(self: &Arc<Self>, mut sending: LockedSending<'_>) {
         self.joins_files.store(false, Relaxed);
         // Who has closed the socket has sent it.
         let Some(fd) = self.own_descriptor() else {
             return;
         };
-        let mut sending = self.sending();
         if sending.is_held {
             // An error is told to the next call.
             let _ = self.send_unasked(fd.as_fd(), &mut sending, true);
         }
+        let waits_for_room = !sending.is_pushed();
         drop(sending);
-        self.send_later(fd.as_fd());
+        if waits_for_room {
+            flusher::watch(self, fd.as_fd());
+        }
     }
 }

@@ -8,9 +8,9 @@ use attachment::OffloadState;
 use rustix::io::Errno;
 
 use crate::open_records::{self, OpenRecord};
-use crate::process;
 use crate::session::{LockedSending, Session};
 use crate::shared::Sending;
+use crate::{flusher, process};
 
 impl Session {
     /// The record that the call on this descriptor has left open, if that is to be [watched](open_records::watch) from now on.
@@ -60,9 +60,10 @@ impl Session {
         if open.is_none() {
             self.open_watched_by.store(0, Relaxed);
         }
+        let waits_for_room = !sending.is_pushed();
         drop(sending);
-        if let Some(fd) = &fd {
-            self.send_later(fd.as_fd());
+        if let (Some(fd), true) = (&fd, waits_for_room) {
+            flusher::watch(self, fd.as_fd());
         }
         open
     }

@@ -94,3 +94,19 @@ fn a_direction_has_ended_with_a_process_that_was_changing_it() {
     }
     assert_eq!(b.read_exactly(5), b"after");
 }
+
+/// Else it would be taken for one that is busy, for ever.
+#[test]
+fn who_does_not_wait_for_a_direction_finds_that_it_has_ended() {
+    let (a, _b) = keyed(TLS_1_3, 51).expect("loopback");
+    wait_for(fork(|| {
+        std::mem::forget(a.session.sending());
+        true
+    }));
+    let fd = a.socket.as_fd();
+    assert_eq!(a.session.try_flush(fd), Some(Err(Errno::PIPE)));
+    let held = a.session.sending();
+    assert_eq!(a.session.try_flush(fd), None);
+    drop(held);
+    assert_eq!(a.session.try_flush(fd), Some(Err(Errno::PIPE)));
+}

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use rustix::io::Errno;
@@ -103,6 +104,25 @@ fn what_is_held_back_leaves_without_another_call() {
     a.write(HEAD);
     assert_eq!(take_record(&b), HEAD.len());
     assert!(!holds(&a));
+}
+
+/// One that waits for its NIC with its direction locked.
+#[test]
+fn a_session_that_is_busy_keeps_no_other_ones_message_back() {
+    let (a, b) = likely();
+    a.write(HEAD);
+    let busy = a.session.sending();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (c, d) = likely();
+            let patience = Some(Duration::from_secs(2));
+            d.set_read_timeout(patience).expect("a TCP socket");
+            c.write(HEAD);
+            assert_eq!(take_record(&d), HEAD.len());
+        });
+    });
+    drop(busy);
+    assert_eq!(take_record(&b), HEAD.len());
 }
 
 #[test]

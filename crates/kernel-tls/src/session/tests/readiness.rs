@@ -146,6 +146,34 @@ fn a_session_that_is_busy_holds_up_no_record_of_another() {
 }
 
 #[test]
+fn a_session_that_is_busy_holds_up_nothing_that_found_no_room() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let (c, d) = keyed(TLS_1_3, 51).expect("loopback");
+    let data = pattern(100_000);
+    let [of_a, of_c] = [&a, &c].map(|end| {
+        let mut accepted = 0;
+        while let Ok(sent) = end.send(&data, RECORD_TYPE_DATA, libc::MSG_DONTWAIT) {
+            accepted += sent;
+        }
+        accepted
+    });
+    let busy = a.session.sending();
+    // The thread finds room in both sockets, and one of the sessions busy.
+    let mut before = 0;
+    while let Ok((data, _)) = b.receive(65_536, false, libc::MSG_DONTWAIT) {
+        before += data.len();
+    }
+    assert!(before < of_a);
+    d.socket.set_read_timeout(Some(SOON)).expect("a TCP socket");
+    assert_eq!(d.read_exactly(of_c).len(), of_c);
+    drop(busy);
+    assert_eq!(b.read_exactly(of_a - before).len(), of_a - before);
+    for end in [&a, &c] {
+        assert_eq!(end.session.flush(end.socket.as_fd()), Ok(true));
+    }
+}
+
+#[test]
 fn the_library_looks_at_no_socket_by_a_descriptor_that_the_program_can_see() {
     let (a, _b) = keyed(TLS_1_3, 51).expect("loopback");
     a.write(b"from this descriptor");

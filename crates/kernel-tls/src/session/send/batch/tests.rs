@@ -12,7 +12,7 @@ use crate::abi;
 use crate::session::epoch::{DeviceEpoch, Records};
 use crate::session::send::content::{Content, Job};
 use crate::session::send::frame::Frame;
-use crate::session::{Own, Session, lock};
+use crate::session::{Own, Session, locked};
 use crate::shared::Mapping;
 
 proptest! {
@@ -27,7 +27,7 @@ proptest! {
     ) {
         let info = CryptoInfo { version, algorithm, key: [3; 32], iv: [0xee; 12], sequence };
         let (shared, writer) = (Mapping::new().expect("memory"), Own::empty());
-        let mut sending = lock(&shared.sending, &writer);
+        let mut sending = locked(shared.sending.lock(), &writer);
         sending.keys.set(&info);
         sending.device_begins();
         let first_nonce = sending.keys.first_nonce;
