@@ -211,7 +211,7 @@ impl Connection {
             self.finish(CloseReason::TimedOut);
             return;
         }
-        self.probes += 1;
+        self.probes = self.probes.saturating_add(1);
         self.snd.due.probe = true;
         self.timers
             .set(Timer::KeepAlive, now.after(keep_alive.interval()));

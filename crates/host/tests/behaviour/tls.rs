@@ -132,6 +132,22 @@ fn close_notify_ends_the_stream_and_its_absence_is_an_error() {
 }
 
 #[test]
+fn a_session_without_record_numbers_is_not_installed() {
+    let mut pair = hosts();
+    let (client, _) = pair.connected(v4);
+    let [transmit, receive] = [1, 2].map(|seed| Suite::DEFAULT.keys(seed));
+    let now = pair.now();
+    for (sequence, is_enough) in [(u64::MAX, false), (u64::MAX - (1 << 48), true)] {
+        let mut transmit = transmit.clone();
+        transmit.sequence = sequence;
+        let stack = pair.stack(CLIENT);
+        let installed = stack.install_tls(now, client, transmit, receive.clone(), Offload::Both);
+        assert_eq!(installed.is_ok(), is_enough, "{installed:?}");
+    }
+    pair.write(CLIENT, client, b"a record");
+}
+
+#[test]
 fn a_changed_byte_is_answered_by_bad_record_mac() {
     for mode in [Offload::None, Offload::Both] {
         let mut pair = hosts();

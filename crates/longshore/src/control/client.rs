@@ -99,6 +99,9 @@ impl<'a> Client<'a> {
         let sent = self.stream.get_mut().write_all(line.as_bytes());
         let read = sent.and_then(|()| self.stream.read_line(&mut reply));
         read.with_context(|| format!("{path} does not answer"))?;
+        if reply.is_empty() {
+            bail!("{path} has closed the connection without an answer; its service may have ended");
+        }
         match serde_json::from_str(&reply) {
             Ok(answer) => Ok(answer),
             Err(_) => bail!(

@@ -41,6 +41,30 @@ fn keep_alive_finds_a_dead_peer() {
     assert_eq!(peer.event(), Some(Event::Closed(CloseReason::TimedOut)));
 }
 
+/// As many probes as the user timeout lets, and more than a byte counts.
+#[test]
+fn keep_alive_goes_on_until_the_user_timeout() {
+    let keep_alive = KeepAlive {
+        idle: Duration::from_secs(10),
+        interval: Duration::from_secs(1),
+        probes: 3,
+    };
+    let config = Config {
+        keep_alive: Some(keep_alive),
+        user_timeout: Some(Duration::from_secs(400)),
+        ..Config::default()
+    };
+    let mut peer = Peer::connected(&config, modern());
+    let heard = peer.now;
+    let mut probes = 0;
+    while peer.event() != Some(Event::Closed(CloseReason::TimedOut)) {
+        assert!(peer.next_timer().is_some());
+        probes += peer.sent().len();
+    }
+    assert_eq!(peer.now - heard, Duration::from_secs(400));
+    assert!(probes > 300, "{probes}");
+}
+
 /// `SO_KEEPALIVE` of a connection that there is.
 #[test]
 fn keep_alive_may_be_wanted_later() {

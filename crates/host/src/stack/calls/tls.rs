@@ -10,6 +10,9 @@ use crate::stack::Stack;
 use crate::tls::{Handshaking, Keys, Session, Tls, TlsRole};
 use crate::{Offload, SocketError, SocketId};
 
+/// Record numbers that a session without key updates must have for sending. No connection uses up so many; none is used twice (RFC 8446 §5.3, RFC 5246 §6.1).
+const MIN_RECORD_NUMBERS: u64 = 1 << 48;
+
 impl Stack {
     /// Starts a TLS handshake on a connected socket; `Secured` or `Closed` follows.
     ///
@@ -34,7 +37,8 @@ impl Stack {
     /// Such a session has no key updates.
     ///
     /// # Errors
-    /// [`NotFound`](SocketError::NotFound), [`NotConnected`](SocketError::NotConnected), [`AlreadySecured`](SocketError::AlreadySecured), [`SendClosed`](SocketError::SendClosed), [`Closed`](SocketError::Closed).
+    /// [`NotFound`](SocketError::NotFound), [`NotConnected`](SocketError::NotConnected), [`AlreadySecured`](SocketError::AlreadySecured), [`SendClosed`](SocketError::SendClosed), [`Closed`](SocketError::Closed);
+    /// [`TlsConfig`](SocketError::TlsConfig) when fewer than 2^48 record numbers are left for sending.
     pub fn install_tls(
         &mut self,
         now: Instant,
@@ -44,6 +48,11 @@ impl Stack {
         offload: Offload,
     ) -> Result<(), SocketError> {
         self.full(id)?.may_secure()?;
+        if u64::MAX - transmit.sequence < MIN_RECORD_NUMBERS {
+            return Err(SocketError::TlsConfig(
+                "too few record numbers are left".into(),
+            ));
+        }
         let transport = &mut self.offload.transport;
         let socket = transport.sockets.get_mut(id).ok_or(SocketError::NotFound)?;
         let (start, flow) = (socket.stream.start(), socket.flow);
