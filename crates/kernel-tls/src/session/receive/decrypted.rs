@@ -8,14 +8,16 @@ use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
 
 use attachment::results::Results;
-use l5p::tls::{ContentType, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT};
+use l5p::tls::{ContentType, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT, Reader};
 use rustix::io::Errno;
+use wire::SeqNum;
 
 use super::super::{LockedReceiving, Session};
 use super::target::Target;
 use super::{Step, decryption, offload};
 use crate::abi::RECORD_TYPE_DATA;
-use crate::counters::{Counter, counters};
+use crate::counters::Counter;
+use crate::shared::Receiving;
 use crate::socket;
 
 /// Most bytes between a header and the content: an explicit nonce.
@@ -58,28 +60,21 @@ impl Session {
         results: Results<'_>,
     ) -> Result<bool, Errno> {
         let start = receiving.record_start(0);
-        let epoch = receiving.keys.epoch;
         let Ok((reader, state)) = receiving.parts() else {
             return Ok(false);
         };
         let Ok(Some(len)) = reader.next_len(&state.record[..HEADER_LEN]) else {
             return Ok(false);
         };
-        let (Some(content), type_offset) = (reader.content_range(len), reader.type_offset(len))
-        else {
+        let Some(content) = reader.content_range(len) else {
             return Ok(false);
         };
         let (before, behind) = (content.start - HEADER_LEN, len - content.end);
         let takes_data = matches!(target.record_type, None | Some(RECORD_TYPE_DATA));
-        let agrees = |state: &crate::shared::Receiving, reader: &l5p::tls::Reader| {
-            let tag = decryption::decrypted(results, &state.device, start, len);
-            let tag = tag.map(|tag| decryption::reader_tag(reader, epoch, tag));
-            tag.is_some() && tag == reader.agreed()
-        };
         let room = target.contiguous();
         if !takes_data
             || content.len() > room.len().min(MAX_PLAINTEXT)
-            || !agrees(state, reader)
+            || !is_decrypted(results, state, reader, start, len)
             || offload::is_asked(results, &state.device)
         {
             return Ok(false);
@@ -88,23 +83,17 @@ impl Session {
         let (first, last) = (&mut first[..before], &mut last[..behind - 1]);
         let room = &mut room[..content.len()];
         let wanted = before + content.len() + behind - 1;
-        let came = socket::receive(
-            fd,
-            &mut [
-                IoSliceMut::new(first),
-                IoSliceMut::new(room),
-                IoSliceMut::new(last),
-            ],
-        )?;
+        let mut pieces = [&mut *first, &mut *room, &mut *last].map(IoSliceMut::new);
+        let came = socket::receive(fd, &mut pieces)?;
         state.pass(came);
-        let kind = match type_offset {
+        let kind = match reader.type_offset(len) {
             0 => state.record[0],
             _ => last[0],
         };
         // What was told before it was read may have changed.
         let mut end = [0; 1 + HEADER_LEN];
-        let is_data = kind == ContentType::APPLICATION_DATA.0;
-        let rest = match came == wanted && is_data && agrees(state, reader) {
+        let is_whole_data = came == wanted && kind == ContentType::APPLICATION_DATA.0;
+        let rest = match is_whole_data && is_decrypted(results, state, reader, start, len) {
             true => socket::receive(fd, &mut [IoSliceMut::new(&mut end)]).unwrap_or(0),
             false => 0,
         };
@@ -117,16 +106,27 @@ impl Session {
         let header = rest - 1;
         state.record[..header].copy_from_slice(&end[1..rest]);
         state.partial = header;
-        state.keys.sequence += 1;
-        counters().add(Counter::RxRecords, 1);
-        counters().add(Counter::RxDeviceRecords, 1);
-        counters().add(Counter::RxBytes, content.len() as u64);
+        state.count_opened(content.len(), Some(Counter::RxDeviceRecords));
         target.advance(content.len());
         Ok(true)
     }
 }
 
-impl crate::shared::Receiving {
+/// Whether all of a record was decrypted, by the context that is known to number it as the reader does.
+#[inline]
+fn is_decrypted(
+    results: Results<'_>,
+    state: &Receiving,
+    reader: &Reader,
+    start: SeqNum,
+    len: usize,
+) -> bool {
+    let tag = decryption::decrypted(results, &state.device, start, len);
+    let tag = tag.map(|tag| decryption::reader_tag(reader, state.keys.epoch, tag));
+    tag.is_some() && tag == reader.agreed()
+}
+
+impl Receiving {
     /// Keeps the first `len` of these bytes, which follow what is kept of the record.
     fn keep(&mut self, parts: [&[u8]; 3], mut len: usize) {
         for part in parts {

@@ -1,5 +1,7 @@
 //! Opening a record, whatever the NIC has done of it.
 
+use std::ops::Range;
+
 use attachment::results::{Span, What};
 use l5p::tls::{ContentType, Location, Opened, Output, Piece, Reader, TlsError};
 use wire::SeqNum;
@@ -10,6 +12,7 @@ use super::target::Target;
 use super::{either, offload};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
+use crate::shared::Receiving;
 
 impl Session {
     /// Opens the record at `start`, `rest` being what of it was not kept before. True when its content went to the target; else it is what is unread.
@@ -27,16 +30,13 @@ impl Session {
         };
         let kept = std::mem::take(&mut state.partial);
         let (first, len) = (&mut state.record[..kept], kept + rest.len());
-        let offloaded = match results {
-            Some(results) => {
-                let device = &mut state.device;
-                offload::note_record(results, device, reader, start);
-                let offloaded = decryption::of(results, device, start, len);
-                device.flows = matches!(offloaded, Decryption::Full(_));
-                offloaded
-            }
-            None => Decryption::None,
-        };
+        let offloaded = results.map_or(Decryption::None, |results| {
+            let device = &mut state.device;
+            offload::note_record(results, device, reader, start);
+            let offloaded = decryption::of(results, device, start, len);
+            device.flows = matches!(offloaded, Decryption::Full(_));
+            offloaded
+        });
         let direct = match target.record_type {
             None | Some(RECORD_TYPE_DATA) if !peeks => target.contiguous(),
             _ => &mut [],
@@ -45,56 +45,52 @@ impl Session {
             true => Output::InPlace,
             false => Output::To(direct),
         };
-        let epoch = state.keys.epoch;
-        let done_by_nic = counter_of(&offloaded);
-        let mut joined = Vec::new();
-        let opened = open_record(
-            reader,
-            epoch,
-            offloaded,
-            [first, &mut *rest],
-            output,
-            &mut joined,
-        )?;
-        // The reader has opened it, so there was a number for it.
-        state.keys.sequence += 1;
-        counters().add(Counter::RxRecords, 1);
-        counters().add(Counter::RxBytes, opened.len() as u64);
-        if let Some(counter) = done_by_nic {
-            counters().add(counter, 1);
-        }
-        let record_type = opened.content_type;
+        let (epoch, done_by_nic) = (state.keys.epoch, counter_of(&offloaded));
+        let (parts, mut joined) = ([first, &mut *rest], Vec::new());
+        let opened = open_record(reader, epoch, offloaded, parts, output, &mut joined)?;
+        state.count_opened(opened.len(), done_by_nic);
+        let is_data = opened.content_type == ContentType::APPLICATION_DATA;
         let content = match opened.content {
-            Location::Output(len) if record_type == ContentType::APPLICATION_DATA => {
+            Location::Output(len) if is_data => {
                 target.advance(len);
                 return Ok(true);
             }
-            Location::Output(bytes) => {
-                // Alerts and handshake messages end the caller's run of data: they wait.
-                state.record[..bytes].copy_from_slice(&target.contiguous()[..bytes]);
-                0..bytes
-            }
+            // Alerts and handshake messages end the caller's run of data: they wait.
+            Location::Output(bytes) => state.keep_content(&target.contiguous()[..bytes]),
+            Location::Record(range) if !joined.is_empty() => state.keep_content(&joined[range]),
+            Location::Record(range) if kept == 0 => state.keep_content(&rest[range]),
             Location::Record(range) => {
-                if !joined.is_empty() {
-                    state.record[..range.len()].copy_from_slice(&joined[range.clone()]);
-                    0..range.len()
-                } else if kept == 0 {
-                    state.record[..range.len()].copy_from_slice(&rest[range.clone()]);
-                    0..range.len()
-                } else {
-                    state.record[kept..len].copy_from_slice(rest);
-                    range
-                }
+                state.record[kept..len].copy_from_slice(rest);
+                range
             }
         };
-        if content.is_empty() && record_type == ContentType::APPLICATION_DATA {
+        if content.is_empty() && is_data {
             target.record_type = target.record_type.or(Some(RECORD_TYPE_DATA));
             return Ok(true);
         }
-        state.unread_type = record_type.0;
+        state.unread_type = opened.content_type.0;
         (state.unread_from, state.unread_to) = (content.start, content.end);
         (state.has_unread, state.unread_whole) = (true, true);
         Ok(false)
+    }
+}
+
+impl Receiving {
+    /// Counts a record that the reader has opened, so that there was a number for it.
+    #[inline]
+    pub(super) fn count_opened(&mut self, bytes: usize, done_by_nic: Option<Counter>) {
+        self.keys.sequence += 1;
+        counters().add(Counter::RxRecords, 1);
+        counters().add(Counter::RxBytes, bytes as u64);
+        if let Some(counter) = done_by_nic {
+            counters().add(counter, 1);
+        }
+    }
+
+    /// Keeps a record's content until it is read. Gives where in `record` it is.
+    fn keep_content(&mut self, content: &[u8]) -> Range<usize> {
+        self.record[..content.len()].copy_from_slice(content);
+        0..content.len()
     }
 }
 
