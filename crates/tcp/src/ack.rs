@@ -18,20 +18,15 @@ impl Connection {
             return true;
         }
         let window_before = self.snd.window.bytes();
-        let window = u32::from(segment.window) << self.options.snd_shift;
-        self.snd.window.note(segment.seq, ack, window);
-        if self.snd.window.bytes() == 0 && self.waits_for_window() {
-            // RFC 9293 §3.8.6.1: a peer that answers is alive, however long its window stays closed.
-            self.snd.progress_at = now;
-        }
+        self.take_window(now, segment);
+        let changes_window = self.snd.window.bytes() != window_before;
         if self.snd.una == self.snd.nxt {
             // Nothing is outstanding: the ACK can bring a window, and tell what came twice.
             self.take_late_report(now, segment);
             return true;
         }
 
-        let una_before = self.snd.una;
-        let advanced = una_before.distance_to(ack);
+        let advanced = self.snd.una.distance_to(ack);
         let echo = segment
             .options
             .timestamps
@@ -45,24 +40,18 @@ impl Connection {
         if advanced > 0 {
             self.advance(now, ack, advanced, &mut delivery);
         }
-        let mut reported_twice = None;
-        if self.options.sack && !segment.options.sack.is_empty() {
-            reported_twice = self.take_sack(segment, &mut delivery);
-        }
+        let reported_twice = self.take_sack(segment, &mut delivery);
         let duplicate = !self.options.sack
             && advanced == 0
             && payload_len == 0
             && !segment.flags.contains(Flags::FIN)
-            && self.snd.window.bytes() == window_before;
+            && !changes_window;
         let sample = self.sample_rtt(now, echo, &delivery);
         self.rack.update(&delivery);
         self.rack.note_acknowledged(ack);
         let flight = self.flight() + advanced;
-        self.judge_probe(
-            reported_twice.is_some(),
-            advanced > 0 || delivery.bytes > 0 || self.snd.window.bytes() != window_before,
-            flight,
-        );
+        let news = advanced > 0 || delivery.bytes > 0 || changes_window;
+        self.judge_probe(reported_twice.is_some(), news, flight);
 
         let progress = Progress {
             advanced,
@@ -77,30 +66,46 @@ impl Connection {
         if self.ecn.is_on() && self.take_echo(segment.flags, flight) {
             counted = 0;
         }
-        if counted > 0 && advanced > 0 && self.snd.is_cwnd_limited(&self.congestion) {
-            self.congestion.on_ack(&Acknowledged {
-                now,
-                bytes: counted,
-                una: ack,
-                nxt: self.snd.nxt,
-                rtt: sample,
-                smoothed_rtt: self.rtt.smoothed().unwrap_or(0),
-            });
+        if counted > 0 && advanced > 0 {
+            self.grow_cwnd(now, counted, sample);
         }
         self.go_on_after_ack(now, advanced, delivery.bytes)
     }
 
+    /// Takes the window that an acknowledgment brings.
+    #[inline]
+    fn take_window(&mut self, now: Time, segment: &Header) {
+        let window = u32::from(segment.window) << self.options.snd_shift;
+        self.snd.window.note(segment.seq, segment.ack, window);
+        if self.snd.window.bytes() == 0 && self.waits_for_window() {
+            // RFC 9293 §3.8.6.1: a peer that answers is alive, however long its window stays closed.
+            self.snd.progress_at = now;
+        }
+    }
+
     /// Takes what the peer says it got twice, when it has acknowledged all (RFC 8985 §7.4.2, RFC 3708).
     fn take_late_report(&mut self, now: Time, segment: &Header) {
-        if !self.options.sack || segment.options.sack.is_empty() {
-            return;
-        }
         let reported_twice = self.take_sack(segment, &mut Delivery::new(now, None, None));
         if reported_twice.is_some() {
             self.judge_probe(true, false, 0);
             self.try_undo(&Progress {
                 reported_twice,
                 ..Progress::default()
+            });
+        }
+    }
+
+    /// Has congestion control grow its window for `bytes` that were acknowledged, if all of it was used.
+    #[inline]
+    fn grow_cwnd(&mut self, now: Time, bytes: u32, rtt: Option<Nanos>) {
+        if self.snd.is_cwnd_limited(&self.congestion) {
+            self.congestion.on_ack(&Acknowledged {
+                now,
+                bytes,
+                una: self.snd.una,
+                nxt: self.snd.nxt,
+                rtt,
+                smoothed_rtt: self.rtt.smoothed().unwrap_or(0),
             });
         }
     }
@@ -132,6 +137,9 @@ impl Connection {
 
     /// Takes the SACK blocks of an ACK (RFC 2018 §5). Returns what the peer says it got twice (RFC 2883).
     fn take_sack(&mut self, segment: &Header, delivery: &mut Delivery) -> Option<(SeqNum, SeqNum)> {
+        if !self.options.sack || segment.options.sack.is_empty() {
+            return None;
+        }
         let (una, nxt) = (self.snd.una, self.snd.nxt);
         let mut blocks = [(una, una); 4];
         let mut count = 0;

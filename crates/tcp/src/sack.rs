@@ -273,27 +273,9 @@ impl Scoreboard {
                 }
             }
             (false, false) => {
-                let mut middle = index;
-                if cut_front {
-                    self.records[index].end = from;
-                    middle += 1;
-                    self.records.insert(middle, record);
-                }
-                if cut_back {
-                    self.records.insert(
-                        middle + 1,
-                        Record {
-                            start: to,
-                            ..record
-                        },
-                    );
-                }
-                self.records[middle] = Record {
-                    start: from,
-                    end: to,
-                    status: Status::Sacked,
-                    ..record
-                };
+                let middle = index + usize::from(self.cut_record(index, from));
+                self.cut_record(middle, to);
+                self.records[middle].status = Status::Sacked;
                 middle + 1
             }
         }
@@ -301,11 +283,17 @@ impl Scoreboard {
 
     /// Makes a record begin at `seq`, if one holds it.
     fn cut_at(&mut self, seq: SeqNum) {
-        let index = self.index_from(seq);
+        self.cut_record(self.index_from(seq), seq);
+    }
+
+    /// Cuts the record at `index` in two where one is to begin at `seq`, if that is inside of it. Returns whether it is.
+    #[inline]
+    fn cut_record(&mut self, index: usize, seq: SeqNum) -> bool {
         let Some(record) = self.records.get_mut(index) else {
-            return;
+            return false;
         };
-        if record.start.before(seq) {
+        let is_inside = record.start.before(seq) && seq.before(record.end);
+        if is_inside {
             let rest = Record {
                 start: seq,
                 ..*record
@@ -313,6 +301,7 @@ impl Scoreboard {
             record.end = seq;
             self.records.insert(index + 1, rest);
         }
+        is_inside
     }
 
     /// Index of the first record that ends after `seq`.

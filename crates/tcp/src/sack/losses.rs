@@ -16,59 +16,57 @@ impl Scoreboard {
         now: Time,
     ) -> (u32, Option<Nanos>) {
         let lost_before = self.lost;
-        let mut wait: Option<Nanos> = None;
-        let mut wait_for =
-            |remaining: Nanos| wait = Some(wait.map_or(remaining, |w| w.min(remaining)));
+        let until_lost = |record: &Record| {
+            let is_older = rack.was_sent_after(record.sent_at, record.end);
+            is_older.then(|| rack.remaining(record.sent_at, reorder_window, now))
+        };
+        let waits = [
+            self.detect_lost_sent(until_lost),
+            self.detect_lost_resent(until_lost),
+        ];
+        (self.lost - lost_before, waits.into_iter().flatten().min())
+    }
 
+    /// Finds what is lost of what was sent once: `until_lost` gives how long to wait until a record is, if something sent later has arrived. Returns
+    /// the first such time that is not over.
+    #[inline]
+    fn detect_lost_sent(&mut self, until_lost: impl Fn(&Record) -> Option<Nanos>) -> Option<Nanos> {
         let mut index = self.index_from(self.sent_from);
         while let Some(record) = self.records.get_mut(index) {
             if record.status == Status::Sent {
-                if !rack.was_sent_after(record.sent_at, record.end) {
-                    break;
+                match until_lost(record) {
+                    Some(0) => record.lose(&mut self.lost, &mut self.lost_from),
+                    wait => return wait,
                 }
-                let remaining = rack.remaining(record.sent_at, reorder_window, now);
-                if remaining > 0 {
-                    wait_for(remaining);
-                    break;
-                }
-                record.status = Status::Lost;
-                self.lost += record.len();
-                self.lost_from = self.lost_from.min(record.start);
             }
             self.sent_from = record.end;
             index += 1;
         }
+        None
+    }
 
+    /// The same of what was sent again.
+    #[inline]
+    fn detect_lost_resent(
+        &mut self,
+        until_lost: impl Fn(&Record) -> Option<Nanos>,
+    ) -> Option<Nanos> {
         while let Some(&resent) = self.resent.front() {
             let mut index = self.index_from(resent.start);
-            let mut current = false;
-            while let Some(record) = self.records.get_mut(index) {
-                if record.start.at_or_after(resent.end) {
-                    break;
-                }
+            while let Some(record) = self.records.get_mut(index)
+                && record.start.before(resent.end)
+            {
                 if record.status == Status::Resent && record.sent_at == resent.sent_at {
-                    if !rack.was_sent_after(record.sent_at, record.end) {
-                        current = true;
-                        break;
+                    match until_lost(record) {
+                        Some(0) => record.lose(&mut self.lost, &mut self.lost_from),
+                        wait => return wait,
                     }
-                    let remaining = rack.remaining(record.sent_at, reorder_window, now);
-                    if remaining > 0 {
-                        wait_for(remaining);
-                        current = true;
-                        break;
-                    }
-                    record.status = Status::Lost;
-                    self.lost += record.len();
-                    self.lost_from = self.lost_from.min(record.start);
                 }
                 index += 1;
             }
-            if current {
-                break;
-            }
             self.resent.pop_front();
         }
-        (self.lost - lost_before, wait)
+        None
     }
 
     /// Holds for lost the first `len` bytes outstanding, unless they were already (NewReno without SACK).
@@ -94,9 +92,7 @@ impl Scoreboard {
     pub(crate) fn mark_lost_where(&mut self, mut is_lost: impl FnMut(&Record) -> bool) {
         for record in &mut self.records {
             if matches!(record.status, Status::Sent | Status::Resent) && is_lost(record) {
-                record.status = Status::Lost;
-                self.lost += record.len();
-                self.lost_from = self.lost_from.min(record.start);
+                record.lose(&mut self.lost, &mut self.lost_from);
             }
         }
     }
@@ -105,9 +101,7 @@ impl Scoreboard {
     pub(crate) fn renege(&mut self) {
         for record in &mut self.records {
             if record.status == Status::Sacked {
-                record.status = Status::Lost;
-                self.lost += record.len();
-                self.lost_from = self.lost_from.min(record.start);
+                record.lose(&mut self.lost, &mut self.lost_from);
             }
         }
         self.sacked = 0;
@@ -192,5 +186,15 @@ impl Scoreboard {
             end,
             sent_at: now,
         });
+    }
+}
+
+impl Record {
+    /// It is thought lost: counts its bytes to `lost`, and has none before `lost_from`.
+    #[inline]
+    fn lose(&mut self, lost: &mut u32, lost_from: &mut SeqNum) {
+        self.status = Status::Lost;
+        *lost += self.len();
+        *lost_from = (*lost_from).min(self.start);
     }
 }
