@@ -46,6 +46,11 @@ impl Toe {
             return Ok(After::Next);
         };
         let result = self.command_to(env, at, request, gather);
+        if let Err(error) = result {
+            // Nothing that follows would fit.
+            let context = None;
+            self.give_back(env, at, RestoreReason::Transmit { error, context });
+        }
         self.settle(at);
         result
     }
@@ -161,6 +166,9 @@ impl Toe {
     }
 
     /// A command for the connection at this place.
+    ///
+    /// # Errors
+    /// What it is to send makes no sense.
     fn command_to(
         &mut self,
         env: &mut ToeEnv<'_>,
@@ -168,7 +176,6 @@ impl Toe {
         request: &ToeRequest,
         gather: &Gather,
     ) -> Result<After, ErrorCode> {
-        let now = env.now;
         let Some(entry) = self.table.get_mut(at) else {
             return Ok(After::Next);
         };
@@ -176,7 +183,7 @@ impl Toe {
         // One that is to be given back is the host's: its control block is written.
         let is_ours = !matches!(phase, Phase::Leaving(_) | Phase::Emptying);
         let connection = entry.connection.as_mut().filter(|_| is_ours);
-        match (request, connection) {
+        match (*request, connection) {
             (ToeRequest::Cancel(_), _) if matches!(phase, Phase::Held(_)) => {
                 env.function.counters.toe_cancelled += 1;
                 self.leave(env.function, at, Farewell::Cancelled);
@@ -194,26 +201,18 @@ impl Toe {
                 },
                 Some(_),
             ) if phase == Phase::Running => {
-                let passes = Passes {
-                    context: *context,
-                    flags: *flags,
-                };
-                let sent = self.send(env, at, *seq, *bytes, passes, gather.slices());
-                sent.inspect_err(|&error| {
-                    // Nothing that follows would fit.
-                    let context = None;
-                    self.give_back(env, at, RestoreReason::Transmit { error, context });
-                })?;
+                let passes = Passes { context, flags };
+                self.send(env, at, seq, bytes, passes, gather.slices())?;
             }
             (ToeRequest::Consumed { bytes, .. }, Some(connection)) => {
-                connection.consumed(now, *bytes);
+                connection.consumed(env.now, bytes);
             }
-            (ToeRequest::Close(_), Some(connection)) => connection.close(now),
+            (ToeRequest::Close(_), Some(connection)) => connection.close(env.now),
             (ToeRequest::Abort(_), Some(connection)) => connection.abort(),
-            (ToeRequest::Detach(_), Some(connection)) => connection.detach(now),
-            (ToeRequest::Option(_, option), Some(connection)) => match *option {
+            (ToeRequest::Detach(_), Some(connection)) => connection.detach(env.now),
+            (ToeRequest::Option(_, option), Some(connection)) => match option {
                 ToeOption::NoDelay(on) => connection.set_nagle(!on),
-                ToeOption::Cork(on) => connection.set_cork(now, on),
+                ToeOption::Cork(on) => connection.set_cork(env.now, on),
             },
             (
                 ToeRequest::Resume {
@@ -223,7 +222,7 @@ impl Toe {
                     ..
                 },
                 Some(_),
-            ) => return Ok(self.resume(at, *context, *tcpsn, *len)),
+            ) => return Ok(self.resume(at, context, tcpsn, len)),
             _ => env.function.counters.toe_stale_commands += 1,
         }
         Ok(After::Next)

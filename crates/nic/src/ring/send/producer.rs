@@ -80,12 +80,7 @@ impl SendProducer {
                 flags,
                 payload,
             } => self.post_send(header, mss, context, flags, payload),
-            SendDescriptor::CreateContext(create) => {
-                let mut create = create.encode();
-                let posted = self.put(&create, &[]);
-                create.as_mut_bytes().zeroize();
-                posted
-            }
+            SendDescriptor::CreateContext(create) => self.post_keys(create.encode()),
             SendDescriptor::RecoverContext {
                 ref recover,
                 prefix,
@@ -177,6 +172,13 @@ impl SendProducer {
         self.ring.write(&words[..8 + header.len().div_ceil(8)]);
         self.write_continuations(rest);
         Ok(index)
+    }
+
+    /// Posts a context with its keys, of which no copy stays behind.
+    fn post_keys(&mut self, mut create: layout::CreateContext) -> Result<u64, PostError> {
+        let posted = self.put(&create, &[]);
+        create.as_mut_bytes().zeroize();
+        posted
     }
 
     /// Shows everything that was posted to the device.
