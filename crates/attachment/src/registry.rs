@@ -141,6 +141,27 @@ pub enum SlotRequest {
     },
 }
 
+impl SlotRequest {
+    /// Takes the slot for this request, which has this number if it has one.
+    fn take_slot(&self, number: Option<(Direction, u32)>) -> Result<(), Refusal> {
+        match (self, number) {
+            (
+                SlotRequest::SetKeys { slot, .. }
+                | SlotRequest::Stop { slot, .. }
+                | SlotRequest::Pdus { slot, .. },
+                Some((direction, number)),
+            ) if slot.slot().last_request(direction) != number => Err(Refusal::Late),
+            // A process that has closed the socket may have had it freed. Another one has it still.
+            (SlotRequest::SetKeys { slot, .. } | SlotRequest::Pdus { slot, .. }, _)
+                if !slot.slot().take_back(slot.generation()) =>
+            {
+                Err(Refusal::OtherUse(slot.index))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What a request means.
 #[derive(Debug)]
 pub enum Resolved {
@@ -328,21 +349,8 @@ impl Registry {
             },
             _ => return Err(Refusal::NoDescriptor),
         };
-        match (&order, number) {
-            (
-                SlotRequest::SetKeys { slot, .. }
-                | SlotRequest::Stop { slot, .. }
-                | SlotRequest::Pdus { slot, .. },
-                Some((direction, number)),
-            ) if slot.slot().last_request(direction) != number => Err(Refusal::Late),
-            // A process that has closed the socket may have had it freed. Another one has it still.
-            (SlotRequest::SetKeys { slot, .. } | SlotRequest::Pdus { slot, .. }, _)
-                if !slot.slot().take_back(slot.generation()) =>
-            {
-                Err(Refusal::OtherUse(slot.index))
-            }
-            _ => Ok(Resolved::SlotRequest(order)),
-        }
+        order.take_slot(number)?;
+        Ok(Resolved::SlotRequest(order))
     }
 
     fn attach(&mut self, tenant: &mut Tenant, file: OwnedFd) -> Result<u16, Refusal> {
