@@ -70,15 +70,11 @@ impl Offload {
         }
         let end = tcp.seq + parsed.payload_len;
         let occupied = end + u32::from(tcp.flags.contains(Flags::FIN));
-        if parsed.payload_len == 0 {
+        let is_orphan = matches!(flow.health, Health::Orphan { .. });
+        if parsed.payload_len == 0 || (flow.epochs.is_empty() && !is_orphan) {
             if is_likely {
                 flow.has_sent(occupied);
             }
-            return Verdict::Plain;
-        }
-        let is_orphan = matches!(flow.health, Health::Orphan { .. });
-        if flow.epochs.is_empty() && !is_orphan {
-            flow.has_sent(occupied);
             return Verdict::Plain;
         }
         if !is_for_nic || !is_likely {
@@ -98,8 +94,7 @@ impl Offload {
             self.withhold(index, withheld, frame, parsed, env);
             return Verdict::Done;
         }
-        let flow = self.flow(index);
-        flow.sent = flow.sent.max(occupied);
+        self.mark_sent(index, occupied);
         Verdict::Done
     }
 
