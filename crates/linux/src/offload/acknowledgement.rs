@@ -40,7 +40,7 @@ impl Offload {
             let table = &self.table;
             let retired = &mut self.retired;
             let contexts = &mut self.contexts;
-            let flow = self.flows[index as usize].as_mut().expect("it is there");
+            let flow = self.flows.get(index);
             flow.acknowledge(tcp.ack, table, retired, |context| {
                 env.rings.destroy(context);
                 contexts.give();

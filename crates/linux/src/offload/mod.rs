@@ -19,6 +19,7 @@ mod acknowledgement;
 mod answered;
 mod blocks;
 mod flow;
+mod flows;
 mod gone;
 mod orders;
 mod post;
@@ -28,11 +29,11 @@ mod stream;
 mod transmit;
 mod unreachable;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use attachment::{Direction, Errno, FileIdentity, OffloadState, SocketFacts};
+use attachment::{Direction, Errno, OffloadState, SocketFacts};
 use nic::ring::{ContextId, Slice};
 use wire::packet::Parsed;
 use wire::{FlowKey, SeqNum};
@@ -49,6 +50,7 @@ pub(crate) use answered::Answered;
 use blocks::Receiving;
 pub(crate) use flow::Flow;
 use flow::{Health, Kind};
+use flows::FencedFlows;
 use gone::Gone;
 pub(crate) use stream::Retired;
 use stream::Tenants;
@@ -69,17 +71,8 @@ pub(crate) struct Offload {
     arena: Arena,
     tenants: Tenants,
     table: Table,
-    flows: Vec<Option<Box<Flow>>>,
-    vacant: Vec<u32>,
-    by_key: HashMap<FlowKey, u32>,
-    by_slot: HashMap<(FileIdentity, u32), u32>,
-    /// Those from before a restart that no slot is known of yet, by their sockets' cookies.
-    unnamed: HashMap<u64, u32>,
+    flows: FencedFlows,
     gone: Gone,
-    /// How many connections there are between two addresses.
-    addresses: HashMap<(IpAddr, IpAddr), u32>,
-    /// When to look at which connection.
-    checks: BTreeSet<(Instant, u32)>,
     contexts: Quota,
     retired: Vec<Retired>,
     receiving: Receiving,
@@ -161,7 +154,7 @@ impl Offload {
     /// Whether no connection is to be looked after, or was lately.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_key.is_empty() && self.gone.is_empty()
+        self.flows.is_empty() && self.gone.is_empty()
     }
 
     /// Lets go of what was acknowledged, once the NIC has read what was posted up to now.
@@ -179,22 +172,21 @@ impl Offload {
     /// The connection from Linux to a peer.
     #[inline]
     pub(crate) fn index_of(&self, key: &FlowKey) -> Option<u32> {
-        self.by_key.get(key).copied()
+        self.flows.index_of(key)
     }
 
     fn flow(&mut self, index: u32) -> &mut Flow {
-        let flow = self.flows[index as usize].as_mut();
-        flow.expect("an index is of a connection that there is")
+        self.flows.get(index)
     }
 
     /// Whether there is a connection between these addresses.
     pub(crate) fn fences(&self, src: IpAddr, dst: IpAddr) -> bool {
-        self.addresses.contains_key(&(src, dst))
+        self.flows.connects(src, dst)
     }
 
     /// A context has refused something: where it is now is unknown.
     pub(crate) fn lost_context(&mut self, index: u32, context: ContextId) {
-        let Some(flow) = &mut self.flows[index as usize] else {
+        let Some(flow) = self.flows.find(index) else {
             return;
         };
         for epoch in &mut flow.epochs {
@@ -208,21 +200,8 @@ impl Offload {
 
     /// Adds a connection that is in the table.
     fn insert(&mut self, flow: Flow) -> u32 {
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.flows.push(None);
-            self.flows.len() as u32 - 1
-        });
-        let (src, dst) = (flow.key.src.0, flow.key.dst.0);
-        *self.addresses.entry((src, dst)).or_insert(0) += 1;
-        self.by_key.insert(flow.key, index);
         self.gone.forget(&flow.key);
-        match &flow.slot {
-            Some(slot) => self.by_slot.insert(slot.place(), index),
-            None => self.unnamed.insert(flow.cookie, index),
-        };
-        self.checks.insert((flow.check_at, index));
-        self.flows[index as usize] = Some(Box::new(flow));
-        index
+        self.flows.insert(flow)
     }
 
     /// Ends a connection: its socket has gone.
@@ -235,19 +214,9 @@ impl Offload {
 
     /// Knows a connection no more: its socket has gone, or has nothing to do with the NIC.
     fn take_out(&mut self, index: u32, env: &mut DriverEnv<'_>) {
-        let Some(mut flow) = self.flows[index as usize].take() else {
+        let Some(mut flow) = self.flows.remove(index) else {
             return;
         };
-        self.vacant.push(index);
-        self.checks.remove(&(flow.check_at, index));
-        self.by_key.remove(&flow.key);
-        let addresses = (flow.key.src.0, flow.key.dst.0);
-        if let Some(count) = self.addresses.get_mut(&addresses) {
-            *count -= 1;
-            if *count == 0 {
-                self.addresses.remove(&addresses);
-            }
-        }
         for epoch in &mut flow.epochs {
             if let Some(records) = epoch.records_mut() {
                 records.stream.retire(&mut self.retired);
@@ -261,20 +230,10 @@ impl Offload {
         env.receive.remove(flow.key.reversed(), env.rings);
         self.table.remove(flow.entry.0);
         env.counters.tls_flows_ended += 1;
-        let Some(slot) = &flow.slot else {
-            return self.forget_unnamed(flow.cookie);
-        };
-        self.by_slot.remove(&slot.place());
-        if flow.released {
+        if let Some(slot) = &flow.slot
+            && flow.released
+        {
             slot.slot().free(slot.generation());
-        }
-    }
-
-    /// The slot of a connection from before a restart is known, or the connection has ended.
-    fn forget_unnamed(&mut self, cookie: u64) {
-        self.unnamed.remove(&cookie);
-        if self.unnamed.is_empty() {
-            self.unnamed = HashMap::new();
         }
     }
 
@@ -285,20 +244,18 @@ impl Offload {
     }
 
     fn check_at(&mut self, index: u32, at: Instant) {
-        let before = std::mem::replace(&mut self.flow(index).check_at, at);
-        self.checks.remove(&(before, index));
-        self.checks.insert((at, index));
+        self.flows.check_at(index, at);
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.checks.first().map(|(at, _)| *at)
+        self.flows.first_check().map(|(at, _)| at)
     }
 
     /// Looks at the connections that are due.
     pub(crate) fn handle_timeout(&mut self, env: &mut DriverEnv<'_>) {
         let now = env.now;
-        while let Some((at, index)) = self.checks.first().copied()
+        while let Some((at, index)) = self.flows.first_check()
             && at <= now
         {
             let flow = self.flow(index);
@@ -327,20 +284,20 @@ impl Offload {
     /// nothing is owed to the peer for them, and the next NIC gets them again.
     pub(crate) fn drain(&mut self) {
         self.is_draining = true;
-        for flow in self.flows.iter().flatten() {
+        for flow in self.flows.iter() {
             flow.report(Direction::Transmit, OffloadState::Software);
         }
     }
 
     /// Whether the peers have everything that the NIC has made.
     pub(crate) fn is_drained(&self) -> bool {
-        let mut flows = self.flows.iter().flatten();
+        let mut flows = self.flows.iter();
         !flows.any(|flow| flow.has_unacknowledged())
     }
 
     /// Connections that are fenced.
     pub(crate) fn count(&self) -> usize {
-        self.by_key.len()
+        self.flows.len()
     }
 }
 

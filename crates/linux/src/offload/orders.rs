@@ -83,7 +83,7 @@ impl Offload {
         let Some(index) = self.index_of(&facts.flow) else {
             return;
         };
-        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let flow = self.flows.get(index);
         if flow.cookie == facts.cookie && flow.receives == Receives::Lost {
             flow.receives = Receives::No;
             self.table.clear_receives(flow.entry.0);
@@ -153,8 +153,7 @@ impl Offload {
             }
             self.remove(index, env);
         }
-        let by_slot = self.by_slot.get(&slot.place()).copied();
-        match (self.index_of(&facts.flow), by_slot) {
+        match (self.index_of(&facts.flow), self.flows.index_of_slot(slot)) {
             (Some(index), Some(other)) if index == other => {
                 let flow = self.flow(index);
                 flow.released = false;
@@ -168,16 +167,11 @@ impl Offload {
                     return Err(Errno::BUSY);
                 }
                 let was_released = std::mem::take(&mut flow.released);
-                match flow.slot.replace(slot.clone()) {
-                    Some(former) => {
-                        self.by_slot.remove(&former.place());
-                        if was_released {
-                            former.slot().free(former.generation());
-                        }
-                    }
-                    None => self.forget_unnamed(facts.cookie),
+                if let Some(former) = self.flows.set_slot(index, slot)
+                    && was_released
+                {
+                    former.slot().free(former.generation());
                 }
-                self.by_slot.insert(slot.place(), index);
                 Ok(index)
             }
             (None, None) => self.add(slot, facts, env),
@@ -232,7 +226,7 @@ impl Offload {
         first_index: u64,
         env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
-        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let flow = self.flows.get(index);
         match flow.epochs.back() {
             None => {
                 let boundary = RecordBoundary {
@@ -277,7 +271,7 @@ impl Offload {
     }
 
     fn append_epoch(&mut self, index: u32, start: SeqNum, kind: Kind, env: &mut DriverEnv<'_>) {
-        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let flow = self.flows.get(index);
         // Nothing was sent under keys that others have taken the place of at once.
         if let Some(last) = flow.epochs.back()
             && last.start == start
@@ -311,7 +305,7 @@ impl Offload {
         env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
         let (index, facts) = self.flow_for_keys(slot, Direction::Receive, resume, socket, env)?;
-        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let flow = self.flows.get(index);
         self.tracker.remove(&facts.flow);
         self.table.set_receives(flow.entry.0);
         flow.receives = Receives::Yes;
@@ -385,7 +379,7 @@ impl Offload {
             kind: Kind::Plain,
         });
         flow.report(Direction::Transmit, OffloadState::None);
-        let flow = self.flows[index as usize].as_ref().expect("it is there");
+        let flow = self.flows.get(index);
         flow.store_epochs(&self.table);
         Ok(start)
     }
@@ -398,18 +392,16 @@ impl Offload {
         (cookie, tenant): (u64, u32),
         env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
-        let index = match self.by_slot.get(&slot.place()).copied() {
+        let index = match self.flows.index_of_slot(slot) {
             Some(index) if self.flow(index).slot.as_ref() == Some(slot) => index,
             // That of another use of the slot does not concern this one.
             Some(_) => return Ok(SeqNum(0)),
             None => {
-                let index = self.unnamed.get(&cookie).copied().ok_or(Errno::NODEV)?;
+                let index = self.flows.index_of_unnamed(cookie).ok_or(Errno::NODEV)?;
                 if self.flow(index).tenant != tenant {
                     return Err(Errno::NODEV);
                 }
-                self.forget_unnamed(cookie);
-                self.by_slot.insert(slot.place(), index);
-                self.flow(index).slot = Some(slot.clone());
+                self.flows.set_slot(index, slot);
                 index
             }
         };

@@ -1,6 +1,6 @@
 //! After a restart: connections are found again in the state, and go on when their libraries have come back with the keys.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use wire::SeqNum;
 
 use super::blocks::Receiving;
 use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
+use super::flows::FencedFlows;
 use super::gone::Gone;
 use super::orders::create;
 use super::stream::{Retired, Stream, Tenants};
@@ -48,14 +49,8 @@ impl Offload {
             arena,
             tenants: Tenants::default(),
             table,
-            flows: Vec::new(),
-            vacant: Vec::new(),
-            by_key: HashMap::new(),
-            by_slot: HashMap::new(),
-            unnamed: HashMap::new(),
+            flows: FencedFlows::default(),
             gone: Gone::default(),
-            addresses: HashMap::new(),
-            checks: BTreeSet::new(),
             contexts: Quota::new(function.config.contexts / 2),
             retired: Vec::new(),
             receiving: Receiving::default(),
@@ -101,7 +96,7 @@ impl Offload {
         // Those of which something is fenced first: of two of one connection theirs counts.
         let (plain, fenced): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_plain);
         for entry in fenced.into_iter().chain(plain) {
-            if is_plain(&entry) && self.by_key.contains_key(&entry.flow) {
+            if is_plain(&entry) && self.index_of(&entry.flow).is_some() {
                 self.table.remove(entry.index);
                 continue;
             }
@@ -234,7 +229,7 @@ impl Offload {
         env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
         self.catch_up(index, facts, env);
-        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let flow = self.flows.get(index);
         let (key, una) = (flow.key, flow.una);
         let fingerprint = fingerprint(info);
         let its = |epoch: &&mut Epoch| {
@@ -271,7 +266,7 @@ impl Offload {
     /// What the peer has acknowledged to Linux while the NIC was away.
     fn catch_up(&mut self, index: u32, facts: &Located, env: &mut DriverEnv<'_>) {
         let contexts = &mut self.contexts;
-        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let flow = self.flows.get(index);
         flow.expects(facts);
         // Also bytes that the NIC had no part in.
         let is_plain = flow

@@ -244,7 +244,7 @@ impl Offload {
         segment: &Segment<'_>,
         env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Withheld> {
-        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let flow = self.flows.get(index);
         let epoch = &mut flow.epochs[epoch];
         let ends = epoch.end;
         let records = epoch.records_mut().ok_or(Withheld::Mismatch)?;
@@ -296,7 +296,7 @@ impl Offload {
         segment: &Segment<'_>,
         env: &mut DriverEnv<'_>,
     ) -> Result<(), Withheld> {
-        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let flow = self.flows.get(index);
         let records = flow.epochs[epoch].records_mut().ok_or(Withheld::Mismatch)?;
         let context = records.context.ok_or(Withheld::NoKeys)?;
         let mut from = at;
