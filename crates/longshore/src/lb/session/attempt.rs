@@ -213,7 +213,7 @@ impl Session {
 
     fn begin_exchange(&mut self, sh: &mut Shared<'_>) {
         self.stage = Stage::Exchange;
-        if !self.exchange.content.is_done() {
+        if !self.exchange.request.content.is_done() {
             self.sender.begin(sh.now, &sh.frontend.min_rate);
         }
         self.deadline = self.exchange.moves(&self.client, sh);
@@ -253,7 +253,7 @@ impl Session {
         let exchange = &self.exchange;
         let may_try_again = match failure {
             Failure::Connect(_) | Failure::ConnectTimeout | Failure::Starved => true,
-            Failure::Response => exchange.is_idempotent && exchange.is_replayable,
+            Failure::Response => exchange.is_idempotent && exchange.replay.is_whole,
             Failure::ResponseTimeout | Failure::Malformed => false,
         };
         let status = match failure {
@@ -277,16 +277,16 @@ impl Session {
         }
         pool.counters.retries += 1;
         exchange.wants_fresh = true;
-        exchange.replay_sent = 0;
-        exchange.is_sent = false;
-        exchange.is_cut = false;
-        exchange.response_scanned = 0;
+        exchange.replay.sent = 0;
+        exchange.request.is_sent = false;
+        exchange.request.is_cut = false;
+        exchange.response.scanned = 0;
         self.stage = Stage::Choosing;
         Step::Again
     }
 
     fn give_up_late(&mut self, status: Status, sh: &mut Shared<'_>) -> Step {
-        if self.exchange.has_response {
+        if self.exchange.response.has_begun {
             return Step::Abort;
         }
         self.give_up(status, sh)

@@ -7,12 +7,10 @@ use crate::lb::http::{Body, Framing, PieceKind, Upgrading};
 use crate::lb::leg::{Filled, Leg};
 
 use super::attempt::Failure;
-use super::kept::{self, Kept, KeptOfAll};
+use super::kept::KeptOfAll;
+use super::replay::Replay;
 use super::response::Pulled;
 use super::{Session, Shared, Step};
-
-/// Memory for what may be sent again that stays from one request to the next.
-const SPARE_BYTES: usize = 4096;
 
 /// How often a client is looked at that had no window for more of its request.
 const CLOSED: Duration = Duration::from_secs(1);
@@ -29,14 +27,8 @@ pub(super) struct Exchange {
     pub tried: Vec<usize>,
     /// A server has failed this request: no idle connection is trusted with it any more.
     pub wants_fresh: bool,
+    pub replay: Replay,
 
-    /// The head as it goes on, and the content behind it, as long as they may be sent again.
-    pub replay: Vec<u8>,
-    pub replay_sent: usize,
-    /// Content in `replay`, as it counts.
-    pub kept: Kept,
-    /// Nothing of the request is missing in `replay`.
-    pub is_replayable: bool,
     /// It may be sent twice.
     pub is_idempotent: bool,
     pub is_head: bool,
@@ -48,10 +40,26 @@ pub(super) struct Exchange {
     pub client_keeps: bool,
     /// The client has said that it has no further request.
     pub is_last: bool,
-    /// Lines of the client's head that were looked at.
+    /// The server was asked to close the connection after the response.
+    pub asks_to_close: bool,
+    /// The client may wait to be told so before it sends content, of which none has come.
+    pub expects: bool,
+    /// The client was told to continue.
+    pub told_to_continue: bool,
+
+    pub request: RequestSide,
+    pub response: ResponseSide,
+    /// From when on the client has `idle-time` for more of either, and how long it had had no window for content by then.
+    pub moved: Option<(Instant, Duration)>,
+}
+
+/// How far the request has come on its way to the server.
+#[derive(Debug)]
+pub(super) struct RequestSide {
+    /// Lines of its head that were looked at.
     pub scanned: usize,
     pub content: Body,
-    /// Bytes in the client's inbox that are of this request, and go to the server as they are.
+    /// Bytes in the client's inbox that are of it, and go to the server as they are.
     pub pending: usize,
     /// The server had no room for more of it, since the client's rate was looked at last.
     pub was_held_up: bool,
@@ -61,21 +69,18 @@ pub(super) struct Exchange {
     pub is_cut: bool,
     /// How long the client had had no window for content when its rate was looked at last.
     pub closed: Duration,
-    /// From when on the client has `idle-time` for more of either, and how long it had had no window for content by then.
-    pub moved: Option<(Instant, Duration)>,
-    /// The server was asked to close the connection after the response.
-    pub asks_to_close: bool,
+}
 
-    /// The client has got something of the final response.
-    pub has_response: bool,
-    /// The client may wait to be told so before it sends content, of which none has come.
-    pub expects: bool,
-    /// The client was told to continue.
-    pub told_to_continue: bool,
+/// How far the response has come on its way to the client.
+#[derive(Debug)]
+pub(super) struct ResponseSide {
+    /// The client has got something of the final one.
+    pub has_begun: bool,
     /// Lines of the server's head that were looked at.
-    pub response_scanned: usize,
-    pub response: Body,
-    pub response_pending: usize,
+    pub scanned: usize,
+    pub content: Body,
+    /// Bytes in the server's inbox that go to the client as they are.
+    pub pending: usize,
     /// The client gets the content of chunks alone.
     pub strips_chunks: bool,
     pub server_keeps: bool,
@@ -88,10 +93,7 @@ impl Default for Exchange {
             hash: 0,
             tried: Vec::new(),
             wants_fresh: false,
-            replay: Vec::new(),
-            replay_sent: 0,
-            kept: Kept::default(),
-            is_replayable: true,
+            replay: Replay::default(),
             is_idempotent: true,
             is_head: false,
             is_newer: true,
@@ -99,23 +101,27 @@ impl Default for Exchange {
             protocols: Vec::new(),
             client_keeps: false,
             is_last: false,
-            scanned: 0,
-            content: Body::new(Framing::None),
-            pending: 0,
-            was_held_up: false,
-            is_sent: false,
-            is_cut: false,
-            closed: Duration::ZERO,
-            moved: None,
             asks_to_close: false,
-            has_response: false,
             expects: false,
             told_to_continue: false,
-            response_scanned: 0,
-            response: Body::new(Framing::None),
-            response_pending: 0,
-            strips_chunks: false,
-            server_keeps: false,
+            request: RequestSide {
+                scanned: 0,
+                content: Body::new(Framing::None),
+                pending: 0,
+                was_held_up: false,
+                is_sent: false,
+                is_cut: false,
+                closed: Duration::ZERO,
+            },
+            response: ResponseSide {
+                has_begun: false,
+                scanned: 0,
+                content: Body::new(Framing::None),
+                pending: 0,
+                strips_chunks: false,
+                server_keeps: false,
+            },
+            moved: None,
         }
     }
 }
@@ -127,8 +133,7 @@ impl Exchange {
             std::mem::take(&mut self.replay),
             std::mem::take(&mut self.tried),
         );
-        replay.clear();
-        replay.shrink_to(SPARE_BYTES);
+        replay.reset();
         tried.clear();
         *self = Exchange {
             replay,
@@ -139,14 +144,8 @@ impl Exchange {
 
     /// The client gets something of the final response: the request is not sent again.
     pub fn begin_response(&mut self) {
-        self.has_response = true;
-        self.is_replayable = false;
-        if self.replay_sent == self.replay.len() {
-            self.replay.clear();
-            self.kept.release();
-            self.replay.shrink_to(SPARE_BYTES);
-            self.replay_sent = 0;
-        }
+        self.response.has_begun = true;
+        self.replay.end();
     }
 
     /// Something of it moves: the client has its time from now on. When that ends.
@@ -157,25 +156,22 @@ impl Exchange {
 
     /// The server is yet to take some of what has come of the request.
     fn has_pending(&self) -> bool {
-        self.pending > 0 || self.replay_sent < self.replay.len()
+        self.request.pending > 0 || !self.replay.left().is_empty()
     }
 
     /// Whether so much more of the request is kept to be sent again. One that may not be sent twice is not sent again once a server has got some of it.
     fn keeps(&mut self, len: usize, of_all: &KeptOfAll) -> bool {
-        self.is_idempotent
-            && self.is_replayable
-            && self.replay.len() + len <= kept::MOST
-            && self.kept.keep(of_all, len)
+        self.is_idempotent && self.replay.keep(len, of_all)
     }
 
     /// The client is to send more of the request, and nothing else hinders.
     pub fn awaits_client(&self) -> bool {
-        !(self.is_sent || self.is_cut || self.has_pending())
+        !(self.request.is_sent || self.request.is_cut || self.has_pending())
     }
 
     /// The client has nothing more to say of this request.
     pub fn is_request_read(&self) -> bool {
-        self.content.is_done() && self.pending == 0
+        self.request.content.is_done() && self.request.pending == 0
     }
 }
 
@@ -197,7 +193,7 @@ impl Session {
                 sh.counters.client_aborts += 1;
                 Step::Abort
             }
-            Pulled::ServerGone if !self.exchange.has_response => {
+            Pulled::ServerGone if !self.exchange.response.has_begun => {
                 self.server_failed(Failure::Response, sh)
             }
             Pulled::Malformed => self.server_failed(Failure::Malformed, sh),
@@ -210,12 +206,12 @@ impl Session {
 
     /// Moves the request on. A step, if that ends the exchange.
     fn push_request(&mut self, sh: &mut Shared<'_>) -> Option<Step> {
-        while !self.exchange.is_sent && !self.exchange.is_cut {
+        while !self.exchange.request.is_sent && !self.exchange.request.is_cut {
             if !self.send_pending(sh) {
-                self.exchange.was_held_up = true;
+                self.exchange.request.was_held_up = true;
                 return None;
             }
-            if self.exchange.content.is_done() {
+            if self.exchange.request.content.is_done() {
                 self.request_sent(sh);
                 return None;
             }
@@ -237,10 +233,10 @@ impl Session {
         let key = upstream.key;
         let server = &mut upstream.leg;
         loop {
-            let is_replay = exchange.replay_sent < exchange.replay.len();
+            let is_replay = !exchange.replay.left().is_empty();
             let bytes = match is_replay {
-                true => &exchange.replay[exchange.replay_sent..],
-                false => &self.client.inbox.bytes()[..exchange.pending],
+                true => exchange.replay.left(),
+                false => &self.client.inbox.bytes()[..exchange.request.pending],
             };
             let sent = match server.flush(sh.now, sh.stack) {
                 Ok(false) => return false,
@@ -250,15 +246,15 @@ impl Session {
             };
             let Ok(sent) = sent else {
                 // There may be a response all the same: to a request that the server wants no more of.
-                exchange.is_cut = true;
+                exchange.request.is_cut = true;
                 return false;
             };
             let is_whole = sent == bytes.len();
             if is_replay {
-                exchange.replay_sent += sent;
+                exchange.replay.sent += sent;
             } else {
                 self.client.inbox.consume(sent);
-                exchange.pending -= sent;
+                exchange.request.pending -= sent;
             }
             sh.counters.bytes_in += sent as u64;
             sh.pools[key.pool].servers[key.server].counters.bytes_out += sent as u64;
@@ -273,9 +269,9 @@ impl Session {
 
     /// All of the request is with the server, which has its time to answer.
     fn request_sent(&mut self, sh: &mut Shared<'_>) {
-        self.exchange.is_sent = true;
+        self.exchange.request.is_sent = true;
         self.sender.stop();
-        let patience = match self.exchange.has_response {
+        let patience = match self.exchange.response.has_begun {
             true => sh.frontend.idle_time,
             false => sh.pools[self.exchange.pool].config.response_time,
         };
@@ -286,7 +282,7 @@ impl Session {
     fn take_content(&mut self, sh: &mut Shared<'_>) -> Result<bool, Step> {
         let exchange = &mut self.exchange;
         let bytes = self.client.inbox.bytes();
-        let Ok(piece) = exchange.content.take(bytes) else {
+        let Ok(piece) = exchange.request.content.take(bytes) else {
             return Err(self.malformed_content(sh));
         };
         let len = piece.len;
@@ -305,15 +301,11 @@ impl Session {
         if piece.kind == PieceKind::Dropped {
             self.client.inbox.consume(len);
         } else if keeps {
-            exchange.replay.extend_from_slice(&bytes[..len]);
+            exchange.replay.bytes.extend_from_slice(&bytes[..len]);
             self.client.inbox.consume(len);
         } else {
-            exchange.is_replayable = false;
-            // What counts as not kept takes no memory.
-            exchange.replay = Vec::new();
-            exchange.replay_sent = 0;
-            exchange.kept.release();
-            exchange.pending = len;
+            exchange.replay.give_up();
+            exchange.request.pending = len;
         }
         Ok(true)
     }
@@ -321,7 +313,7 @@ impl Session {
     /// The client's chunks are none: where its next request begins is not known either.
     fn malformed_content(&mut self, sh: &mut Shared<'_>) -> Step {
         self.drop_server(false, sh);
-        if self.exchange.has_response {
+        if self.exchange.response.has_begun {
             return Step::Abort;
         }
         self.refuse(Status::BAD_REQUEST, false, sh)
@@ -333,7 +325,10 @@ impl Session {
             self.deadline = sh.now + more;
             return Step::Wait;
         }
-        match (self.exchange.has_response, self.exchange.awaits_client()) {
+        match (
+            self.exchange.response.has_begun,
+            self.exchange.awaits_client(),
+        ) {
             (_, true) => self.request_too_late(sh),
             (false, false) => self.server_failed(Failure::ResponseTimeout, sh),
             (true, false) => self.response_stands_still(sh),
@@ -343,7 +338,7 @@ impl Session {
     /// The client does not send the rest of its request, or not fast enough.
     pub(super) fn request_too_late(&mut self, sh: &mut Shared<'_>) -> Step {
         sh.counters.client_timeouts += 1;
-        if self.exchange.has_response {
+        if self.exchange.response.has_begun {
             return Step::Abort;
         }
         self.drop_server(false, sh);
@@ -383,9 +378,9 @@ impl Session {
         }
         self.log(false, sh);
         let exchange = &self.exchange;
-        let is_whole = exchange.is_sent;
+        let is_whole = exchange.request.is_sent;
         let client_keeps = exchange.client_keeps && is_whole && !sh.is_stopping;
-        let server_keeps = exchange.server_keeps
+        let server_keeps = exchange.response.server_keeps
             && is_whole
             && self
                 .server
@@ -417,7 +412,6 @@ mod tests {
     fn what_must_not_be_sent_twice_is_not_kept() {
         let (mut exchange, of_all) = (Exchange::default(), KeptOfAll::default());
         assert!(exchange.keeps(10, &of_all));
-        assert!(!exchange.keeps(kept::MOST + 1, &of_all));
         exchange.is_idempotent = false;
         assert!(!exchange.keeps(10, &of_all));
     }

@@ -44,7 +44,7 @@ impl Session {
     pub fn take_news(&self) -> Option<SessionKey> {
         let conduit = self.client.conduit.as_ref()?;
         let left = self.client.inbox.bytes().len();
-        conduit.use_request(left, self.exchange.replay.len());
+        conduit.use_request(left, self.exchange.replay.bytes.len());
         conduit.take_news()
     }
 

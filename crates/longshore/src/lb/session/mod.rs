@@ -19,6 +19,7 @@ mod introduction;
 mod kept;
 mod log;
 mod reader;
+mod replay;
 mod request;
 mod response;
 mod splice_rules;

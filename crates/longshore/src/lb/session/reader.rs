@@ -17,7 +17,7 @@ impl Session {
     pub(super) fn client_takes(&mut self, sh: &Shared<'_>) -> bool {
         let is_response = match self.stage {
             Stage::Tunnel => self.splicing.is_response,
-            _ => self.exchange.has_response,
+            _ => self.exchange.response.has_begun,
         };
         let conduit = self.client.conduit.as_ref();
         // TCP gives up a client that takes nothing at all, and `min-rate` judges the others: this stream has its turn yet.
@@ -41,19 +41,22 @@ impl Session {
             Some(conduit) => conduit.progress().1 == 0,
             None => self.has_all(sh),
         };
-        has_taken && self.client.is_flushed() && self.exchange.response_pending == 0
+        has_taken && self.client.is_flushed() && self.exchange.response.pending == 0
     }
 
     /// Looks how much the client has sent, as long as a server waits for the rest of its request. A step, if that is too little. What other streams of
     /// its connection send counts.
     pub(super) fn look_at_sender(&mut self, sh: &mut Shared<'_>) -> Option<Step> {
-        if self.stage != Stage::Exchange || self.exchange.is_sent || self.exchange.is_cut {
+        if self.stage != Stage::Exchange
+            || self.exchange.request.is_sent
+            || self.exchange.request.is_cut
+        {
             self.sender.stop();
             return None;
         }
         let closed = self.client.closed_for(sh.now);
-        let had_no_window = std::mem::replace(&mut self.exchange.closed, closed) != closed;
-        let was_held_up = std::mem::take(&mut self.exchange.was_held_up);
+        let had_no_window = std::mem::replace(&mut self.exchange.request.closed, closed) != closed;
+        let was_held_up = std::mem::take(&mut self.exchange.request.was_held_up);
         let waits_for_us = self.exchange.expects && !self.exchange.told_to_continue;
         if was_held_up || had_no_window || waits_for_us || !self.exchange.awaits_client() {
             self.sender.forgive();

@@ -38,7 +38,11 @@ impl Session {
         loop {
             let was_empty = self.client.inbox.is_empty();
             let input = self.client.inbox.bytes();
-            match find_head(input, &mut self.exchange.scanned, sh.frontend.max_head) {
+            match find_head(
+                input,
+                &mut self.exchange.request.scanned,
+                sh.frontend.max_head,
+            ) {
                 Head::Complete { start, end } => return self.handle_request(start, end, sh),
                 Head::Refused(status) => return self.refuse(status, false, sh),
                 Head::Partial => {}
@@ -90,7 +94,7 @@ impl Session {
             }
             Err((Status::OK, keep_alive)) => {
                 self.client.inbox.consume(end);
-                self.client.outbox().append(&mut self.exchange.replay);
+                self.client.outbox().append(&mut self.exchange.replay.bytes);
                 self.answered(Status::OK, keep_alive, sh)
             }
             Err((status, keep_alive)) => {
@@ -121,7 +125,7 @@ impl Session {
         exchange.is_last = !request.keep_alive;
         exchange.upgrading = request.upgrading;
         exchange.expects = request.is_newer && request.field("expect").is_some();
-        exchange.content = Body::new(request.framing);
+        exchange.request.content = Body::new(request.framing);
         if request.upgrading == Upgrading::Upgrade {
             exchange.protocols = request.protocols();
         }
@@ -129,7 +133,7 @@ impl Session {
         if request.max_forwards() == Some(0) {
             let keep_alive = keeps && has_no_content && !sh.tells_to_close();
             answer(
-                &mut exchange.replay,
+                &mut exchange.replay.bytes,
                 &request,
                 SystemTime::now(),
                 keep_alive,
@@ -165,7 +169,7 @@ impl Session {
             is_http2: self.client.conduit.is_some(),
             close: exchange.asks_to_close,
         };
-        rewrite_request(&mut exchange.replay, &request, how);
+        rewrite_request(&mut exchange.replay.bytes, &request, how);
         Ok(())
     }
 

@@ -43,7 +43,7 @@ impl Session {
             if let Some(pulled) = self.push_response(&mut turn, sh) {
                 return pulled;
             }
-            let pulled = match self.exchange.has_response {
+            let pulled = match self.exchange.response.has_begun {
                 false => self.pull_head(sh),
                 true => self.pull_content(sh),
             };
@@ -59,15 +59,15 @@ impl Session {
         let Some(upstream) = &mut self.server else {
             return Some(Pulled::ServerGone);
         };
-        if exchange.response_pending == 0 {
+        if exchange.response.pending == 0 {
             return None;
         }
-        let bytes = &upstream.leg.inbox.bytes()[..exchange.response_pending];
+        let bytes = &upstream.leg.inbox.bytes()[..exchange.response.pending];
         let Ok(sent) = self.client.send(sh.now, sh.stack, bytes) else {
             return Some(Pulled::ClientGone);
         };
         upstream.leg.inbox.consume(sent);
-        exchange.response_pending -= sent;
+        exchange.response.pending -= sent;
         sh.counters.bytes_out += sent as u64;
         let key = upstream.key;
         if let Some(logged) = &mut self.logged {
@@ -78,7 +78,7 @@ impl Session {
             self.deadline = exchange.moves(&self.client, sh);
         }
         *turn = turn.saturating_sub(sent as u64);
-        match exchange.response_pending {
+        match exchange.response.pending {
             0 if *turn == 0 => Some(Pulled::Turn),
             0 => None,
             _ => Some(Pulled::Waits),
@@ -90,14 +90,14 @@ impl Session {
         let Some(upstream) = &mut self.server else {
             return Some(Pulled::ServerGone);
         };
-        if exchange.response.is_done() {
+        if exchange.response.content.is_done() {
             return Some(Pulled::Done);
         }
         let leg = &mut upstream.leg;
         let input = leg.inbox.bytes();
-        let piece = match exchange.strips_chunks {
-            true => exchange.response.take_piece(input),
-            false => exchange.response.take(input),
+        let piece = match exchange.response.strips_chunks {
+            true => exchange.response.content.take_piece(input),
+            false => exchange.response.content.take(input),
         };
         let Ok(piece) = piece else {
             return Some(Pulled::ServerGone);
@@ -106,17 +106,19 @@ impl Session {
             return match leg.fill(sh.now, sh.stack) {
                 Ok(Filled::Bytes) => None,
                 Ok(Filled::Nothing) => Some(Pulled::Waits),
-                Ok(Filled::End) if exchange.response.ends_with_connection() => Some(Pulled::Done),
+                Ok(Filled::End) if exchange.response.content.ends_with_connection() => {
+                    Some(Pulled::Done)
+                }
                 Ok(Filled::End) | Err(_) => Some(Pulled::ServerGone),
             };
         }
         let goes_on = match piece.kind {
             PieceKind::Content => true,
-            PieceKind::Framing => !exchange.strips_chunks,
+            PieceKind::Framing => !exchange.response.strips_chunks,
             PieceKind::Dropped => false,
         };
         match goes_on {
-            true => exchange.response_pending = piece.len,
+            true => exchange.response.pending = piece.len,
             false => leg.inbox.consume(piece.len),
         }
         None
@@ -129,9 +131,9 @@ impl Session {
         };
         let leg = &mut upstream.leg;
         let input = leg.inbox.bytes();
-        match find_head(input, &mut exchange.response_scanned, sh.frontend.max_head) {
+        match find_head(input, &mut exchange.response.scanned, sh.frontend.max_head) {
             Head::Complete { start, end } => {
-                exchange.response_scanned = 0;
+                exchange.response.scanned = 0;
                 let pulled = self.handle_head(start, end, sh);
                 if let Some(upstream) = &mut self.server {
                     upstream.leg.inbox.consume(end);
@@ -182,17 +184,18 @@ impl Session {
             self.reader.begin(sh.now, &sh.frontend.min_rate);
         }
         // A server that was asked to close does so, even if its response does not say it (RFC 9112 §9.6).
-        exchange.server_keeps =
+        exchange.response.server_keeps =
             response.keep_alive && !response.is_tunnel && !exchange.asks_to_close;
-        exchange.strips_chunks = !exchange.is_newer && response.framing == Framing::Chunked;
+        exchange.response.strips_chunks =
+            !exchange.is_newer && response.framing == Framing::Chunked;
         // What ends with the connection for the server does so for the client. Of a request that is refused in its midst the rest may come, or not.
         exchange.client_keeps = exchange.client_keeps
-            && exchange.is_sent
+            && exchange.request.is_sent
             && !sh.tells_to_close()
             && response.framing != Framing::UntilClose
-            && !exchange.strips_chunks
-            && !exchange.is_cut;
-        exchange.response = Body::new(response.framing);
+            && !exchange.response.strips_chunks
+            && !exchange.request.is_cut;
+        exchange.response.content = Body::new(response.framing);
         let how = ResponseRewrite {
             to_newer: exchange.is_newer,
             keep_alive: exchange.client_keeps,

@@ -35,7 +35,7 @@ impl Session {
             })
         } else if exchange.upgrading != Upgrading::No {
             Some(Unspliced::Upgrade)
-        } else if !exchange.is_sent {
+        } else if !exchange.request.is_sent {
             Some(Unspliced::Upload)
         } else {
             match framing {

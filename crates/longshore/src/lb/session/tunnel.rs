@@ -45,8 +45,7 @@ impl Session {
         self.deadline = sh.now + self.patience(sh);
         self.watch_reader(sh);
         if sh.frontend.mode == Mode::Http {
-            self.exchange.replay = Vec::new();
-            self.exchange.kept.release();
+            self.exchange.replay.give_up();
         }
     }
 
