@@ -44,23 +44,35 @@ static bool longshore_map_page(struct device *dev, struct longshore_tx_buffer *b
 	return true;
 }
 
+/* Maps @len bytes, if any, as the first part. */
+static bool longshore_map_linear(struct device *dev, struct longshore_tx_buffer *buffer,
+				 void *data, u32 len)
+{
+	struct longshore_tx_part *part = buffer->parts;
+
+	buffer->count = 0;
+	buffer->linear = len;
+	if (!len)
+		return true;
+	part->page = NULL;
+	part->len = len;
+	part->dma = dma_map_single(dev, data, len, DMA_TO_DEVICE);
+	if (dma_mapping_error(dev, part->dma))
+		return false;
+	buffer->count = 1;
+	return true;
+}
+
 /* Maps what lies behind the first @header_len bytes. */
 bool longshore_map(struct device *dev, struct longshore_tx_buffer *buffer,
 		   struct sk_buff *skb, u32 header_len)
 {
-	struct longshore_tx_part *part = buffer->parts;
+	u32 headlen = skb_headlen(skb);
 	u32 frag;
 
-	buffer->count = 0;
-	buffer->linear = skb_headlen(skb) > header_len;
-	if (buffer->linear) {
-		part->page = NULL;
-		part->len = skb_headlen(skb) - header_len;
-		part->dma = dma_map_single(dev, skb->data + header_len, part->len, DMA_TO_DEVICE);
-		if (dma_mapping_error(dev, part->dma))
-			return false;
-		buffer->count = 1;
-	}
+	if (!longshore_map_linear(dev, buffer, skb->data + header_len,
+				  headlen > header_len ? headlen - header_len : 0))
+		return false;
 	for (frag = 0; frag < skb_shinfo(skb)->nr_frags; frag++) {
 		const skb_frag_t *from = &skb_shinfo(skb)->frags[frag];
 
@@ -113,6 +125,7 @@ struct longshore_tx_buffer *longshore_next(struct longshore_queue *queue)
 	struct longshore_tx_buffer *buffer = &queue->tx[queue->send.ours & queue->send.mask];
 
 	buffer->skb = NULL;
+	buffer->frame = NULL;
 	buffer->wait = NULL;
 	buffer->bytes = 0;
 	buffer->count = 0;
@@ -120,23 +133,57 @@ struct longshore_tx_buffer *longshore_next(struct longshore_queue *queue)
 	return buffer;
 }
 
-void longshore_put_packet(struct longshore_queue *queue, struct longshore_tx_buffer *buffer,
-			  const struct sk_buff *skb, u32 header_len, u32 context)
+/* Begins a packet whose first @header_len bytes are at @data, and the others in the parts. */
+static struct longshore_send *longshore_begin_send(struct longshore_queue *queue, const void *data,
+						   u32 header_len, u32 len)
 {
 	struct longshore_send *send = longshore_slot(&queue->send, queue->send.ours);
 
 	memset(send, 0, offsetof(struct longshore_send, header));
 	send->head.opcode = LONGSHORE_OPCODE_SEND;
 	send->head.header_len = header_len;
+	send->payload_len = len - header_len;
+	memcpy(send->header, data, header_len);
+	return send;
+}
+
+/* Completes what longshore_begin_send() has begun. */
+static void longshore_end_send(struct longshore_queue *queue, struct longshore_send *send,
+			       struct longshore_tx_buffer *buffer)
+{
+	longshore_put_rest(queue, &send->head, buffer,
+			   longshore_put_slices(send->slices, ARRAY_SIZE(send->slices), buffer, 0));
+}
+
+void longshore_put_packet(struct longshore_queue *queue, struct longshore_tx_buffer *buffer,
+			  const struct sk_buff *skb, u32 header_len, u32 context)
+{
+	struct longshore_send *send;
+
+	send = longshore_begin_send(queue, skb->data, header_len, skb->len);
 	if (skb->ip_summed == CHECKSUM_PARTIAL)
 		send->head.flags = LONGSHORE_SEND_CHECKSUM;
 	if (skb_is_gso(skb))
 		send->head.mss = skb_shinfo(skb)->gso_size;
 	send->context = context;
-	send->payload_len = skb->len - header_len;
-	memcpy(send->header, skb->data, header_len);
-	longshore_put_rest(queue, &send->head, buffer,
-			   longshore_put_slices(send->slices, ARRAY_SIZE(send->slices), buffer, 0));
+	longshore_end_send(queue, send, buffer);
+}
+
+/* Puts a packet of XDP on the ring, for which there is room. False if it can't be mapped. */
+bool longshore_put_frame(struct longshore_queue *queue, struct xdp_frame *frame)
+{
+	u32 header_len = min_t(u32, frame->len, sizeof_field(struct longshore_send, header));
+	struct longshore_tx_buffer *buffer = longshore_next(queue);
+	struct longshore_send *send;
+
+	if (!longshore_map_linear(&queue->nic->pdev->dev, buffer, frame->data + header_len,
+				  frame->len - header_len))
+		return false;
+	buffer->frame = frame;
+	send = longshore_begin_send(queue, frame->data, header_len, frame->len);
+	send->context = LONGSHORE_NO_CONTEXT;
+	longshore_end_send(queue, send, buffer);
+	return true;
 }
 
 /**

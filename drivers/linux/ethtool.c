@@ -24,6 +24,8 @@ static const struct longshore_counter longshore_tx_counters[] = {
 	TX_COUNTER(doorbells),
 	TX_COUNTER(stopped),
 	TX_COUNTER(dropped),
+	TX_COUNTER(xdp_xmit),
+	TX_COUNTER(xdp_xmit_full),
 };
 
 static const struct longshore_counter longshore_rx_counters[] = {
@@ -36,6 +38,14 @@ static const struct longshore_counter longshore_rx_counters[] = {
 	RX_COUNTER(no_memory),
 	RX_COUNTER(unknown_buffer),
 	RX_COUNTER(refused),
+	RX_COUNTER(xdp_pass),
+	RX_COUNTER(xdp_drop),
+	RX_COUNTER(xdp_aborted),
+	RX_COUNTER(xdp_tx),
+	RX_COUNTER(xdp_tx_full),
+	RX_COUNTER(xdp_redirect),
+	RX_COUNTER(xdp_redirect_err),
+	RX_COUNTER(xdp_held),
 };
 
 /* Summed up over the queues. */

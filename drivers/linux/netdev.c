@@ -144,6 +144,11 @@ static void longshore_close_queues(struct longshore_nic *nic)
 	nic->block = NULL;
 }
 
+static bool longshore_merges(const struct longshore_nic *nic, netdev_features_t features)
+{
+	return features & NETIF_F_LRO && !nic->xdp;
+}
+
 /* Parts of the device that are used. */
 static u64 longshore_features(const struct longshore_nic *nic)
 {
@@ -151,7 +156,7 @@ static u64 longshore_features(const struct longshore_nic *nic)
 
 	if (nic->contexts)
 		features |= LONGSHORE_FEATURE_CONTEXTS;
-	if (nic->netdev->features & NETIF_F_LRO)
+	if (longshore_merges(nic, nic->netdev->features))
 		features |= LONGSHORE_FEATURE_MERGING;
 	return features;
 }
@@ -166,8 +171,8 @@ static int longshore_open_queues(struct longshore_nic *nic)
 		.receive_entries = nic->recv_entries,
 		.small_entries = nic->recv_entries,
 		.large_entries = longshore_large_entries(nic),
-		.small_bytes = PAGE_SIZE << LONGSHORE_SMALL_ORDER,
-		.large_bytes = PAGE_SIZE << LONGSHORE_LARGE_ORDER,
+		.small_bytes = longshore_room(nic, LONGSHORE_SMALL_ORDER),
+		.large_bytes = longshore_room(nic, LONGSHORE_LARGE_ORDER),
 		.stride = longshore_stride(nic),
 		.contexts = nic->contexts,
 		.features = longshore_features(nic),
@@ -201,7 +206,8 @@ static void longshore_mark_up(struct longshore_nic *nic, bool up)
 	__netif_tx_lock(commands, smp_processor_id());
 	if (up)
 		WRITE_ONCE(nic->epoch, nic->epoch + 1);
-	WRITE_ONCE(nic->up, up);
+	/* Packets of XDP are sent under the lock of any queue: who sees this sees the rings too. */
+	smp_store_release(&nic->up, up);
 	__netif_tx_unlock(commands);
 	netif_tx_unlock_bh(nic->netdev);
 }
@@ -419,12 +425,23 @@ static void longshore_new_features(struct longshore_nic *nic, void *data)
 	swap(nic->netdev->features, *(netdev_features_t *)data);
 }
 
+/* A program of XDP sees packets as they were on the wire. */
+static netdev_features_t longshore_fix_features(struct net_device *netdev,
+						netdev_features_t features)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+
+	return nic->xdp ? features & ~NETIF_F_LRO : features;
+}
+
 /* Whether the device merges packets is agreed when its function is set up. */
 static int longshore_set_features(struct net_device *netdev, netdev_features_t features)
 {
-	if (!((netdev->features ^ features) & NETIF_F_LRO))
+	struct longshore_nic *nic = netdev_priv(netdev);
+
+	if (longshore_merges(nic, netdev->features) == longshore_merges(nic, features))
 		return 0;
-	return longshore_restart(netdev_priv(netdev), longshore_new_features, &features);
+	return longshore_restart(nic, longshore_new_features, &features);
 }
 
 static const struct net_device_ops longshore_netdev_ops = {
@@ -435,7 +452,10 @@ static const struct net_device_ops longshore_netdev_ops = {
 	.ndo_get_stats64	= longshore_get_stats64,
 	.ndo_tx_timeout		= longshore_timeout,
 	.ndo_change_mtu		= longshore_change_mtu,
+	.ndo_fix_features	= longshore_fix_features,
 	.ndo_set_features	= longshore_set_features,
+	.ndo_bpf		= longshore_bpf,
+	.ndo_xdp_xmit		= longshore_xdp_xmit,
 	.ndo_validate_addr	= eth_validate_addr,
 };
 
@@ -458,4 +478,8 @@ void longshore_init_netdev(struct longshore_nic *nic)
 	if (nic->limits.features & LONGSHORE_FEATURE_MERGING)
 		netdev->hw_features |= NETIF_F_LRO;
 	netdev->features = netdev->hw_features | NETIF_F_HIGHDMA;
+#ifdef LONGSHORE_XDP_FEATURES
+	netdev->xdp_features = NETDEV_XDP_ACT_BASIC | NETDEV_XDP_ACT_REDIRECT |
+			       NETDEV_XDP_ACT_NDO_XMIT;
+#endif
 }

@@ -17,6 +17,7 @@
 #else
 #include <net/page_pool.h>
 #endif
+#include <net/xdp.h>
 
 #include "compat.h"
 #include "hw.h"
@@ -52,6 +53,8 @@
 #define LONGSHORE_TX_PARTS	(MAX_SKB_FRAGS + 1)
 /* Slots of a packet, and of what brings its context to where it begins. */
 #define LONGSHORE_TX_SLOTS	(2 * (1 + LONGSHORE_MAX_CONTINUATIONS))
+/* A packet of the largest number of slices fits. */
+#define LONGSHORE_TX_ROOM	(2 * LONGSHORE_TX_SLOTS)
 
 /**
  * struct longshore_ring - the driver's side of a ring
@@ -95,7 +98,8 @@ struct longshore_tx_wait {
 
 /**
  * struct longshore_tx_buffer - a descriptor that the device works on, by its first slot
- * @skb: the packet, if it is one
+ * @skb: the packet, if it is one of the kernel's
+ * @frame: the packet, if it is one of XDP's
  * @wait: who waits for it
  * @bytes: what byte queue limits count of it
  * @slots: slots that it takes, 0 where there is none
@@ -105,6 +109,7 @@ struct longshore_tx_wait {
  */
 struct longshore_tx_buffer {
 	struct sk_buff *skb;
+	struct xdp_frame *frame;
 	struct longshore_tx_wait *wait;
 	u32 bytes;
 	u8 slots;
@@ -117,7 +122,7 @@ struct longshore_tx_buffer {
  * struct longshore_rx_buffer - a buffer that the device has, or that may be given to it
  * @node: by @dma, while the device has it
  * @page: its memory
- * @dma: where the device finds it
+ * @dma: where the device writes a packet, behind the headroom
  */
 struct longshore_rx_buffer {
 	struct hlist_node node;
@@ -129,20 +134,40 @@ struct longshore_rx_buffer {
  * struct longshore_fill - buffers of one size
  * @ring: where they are given to the device
  * @pool: where their memory comes from
+ * @rxq: the same for programs of XDP
  * @buffers: all of them
  * @free: those that the device has not, a stack
  * @free_count: how many these are
  * @order: of their pages
+ * @headroom: bytes before a packet
+ * @room: bytes that the device has for a packet
  * @copybreak: packets up to here are copied
  */
 struct longshore_fill {
 	struct longshore_ring ring;
 	struct page_pool *pool;
+	struct xdp_rxq_info rxq;
 	struct longshore_rx_buffer *buffers;
 	struct longshore_rx_buffer **free;
 	u32 free_count;
 	u32 order;
+	u32 headroom;
+	u32 room;
 	u32 copybreak;
+};
+
+/**
+ * struct longshore_frame - a received packet in its buffer
+ * @offset: where in the buffer it begins
+ * @len: its bytes
+ * @header_len: of these, headers, as far as the device knows
+ * @meta_len: bytes before it that a program of XDP has put there for others
+ */
+struct longshore_frame {
+	u32 offset;
+	u32 len;
+	u32 header_len;
+	u32 meta_len;
 };
 
 struct longshore_tx_stats {
@@ -152,6 +177,8 @@ struct longshore_tx_stats {
 	u64_stats_t doorbells;
 	u64_stats_t stopped;
 	u64_stats_t dropped;
+	u64_stats_t xdp_xmit;
+	u64_stats_t xdp_xmit_full;
 	u64_stats_t tls_encrypted_packets;
 	u64_stats_t tls_encrypted_bytes;
 	u64_stats_t tls_ooo;
@@ -171,6 +198,14 @@ struct longshore_rx_stats {
 	u64_stats_t no_memory;
 	u64_stats_t unknown_buffer;
 	u64_stats_t refused;
+	u64_stats_t xdp_pass;
+	u64_stats_t xdp_drop;
+	u64_stats_t xdp_aborted;
+	u64_stats_t xdp_tx;
+	u64_stats_t xdp_tx_full;
+	u64_stats_t xdp_redirect;
+	u64_stats_t xdp_redirect_err;
+	u64_stats_t xdp_held;
 	u64_stats_t tls_decrypted_packets;
 	u64_stats_t tls_decrypted_bytes;
 	u64_stats_t tls_resync_req_start;
@@ -198,6 +233,9 @@ struct longshore_queue {
 	/* Sent before the events up to @heard came: cleaned up when these have been looked at. */
 	u64 sent;
 	u64 heard;
+	/* A program of XDP has sent packets by this queue, and elsewhere, since the last flush. */
+	bool xdp_sent;
+	bool xdp_redirected;
 	struct longshore_rx_stats rx_stats;
 
 	/* Until when the device does not interrupt. */
@@ -225,6 +263,8 @@ struct longshore_queue {
  * @rss: how received packets are to be spread; the RTNL lock's, as what follows
  * @rss_memory: where the device reads that
  * @rss_dma: where the device finds it
+ * @xdp: buffers are laid out for a program of XDP, and the device merges no packets
+ * @program: the program; NAPI reads it, which sees one only with such buffers
  * @up: the device works on the rings; changed under the locks of all transmit queues
  * @epoch: how often the device has been given new rings
  * @tls: connections whose records the device transforms, by their contexts
@@ -263,6 +303,9 @@ struct longshore_nic {
 	struct longshore_rss_settings rss;
 	struct longshore_rss_settings *rss_memory;
 	dma_addr_t rss_dma;
+
+	bool xdp;
+	struct bpf_prog __rcu *program;
 
 	bool up;
 	u32 epoch;
@@ -350,10 +393,13 @@ bool longshore_map(struct device *dev, struct longshore_tx_buffer *buffer, struc
 		   u32 header_len);
 void longshore_put_packet(struct longshore_queue *queue, struct longshore_tx_buffer *buffer,
 			  const struct sk_buff *skb, u32 header_len, u32 context);
+bool longshore_put_frame(struct longshore_queue *queue, struct xdp_frame *frame);
 int longshore_tx_recover(struct longshore_queue *queue, struct longshore_recover_context *recover,
 			 const struct longshore_tx_part *parts, u32 count);
 
 /* tx.c */
+u32 longshore_tx_room(const struct longshore_queue *queue);
+void longshore_tx_publish(struct longshore_queue *queue);
 int longshore_tx_open(struct longshore_queue *queue);
 void longshore_tx_close(struct longshore_queue *queue);
 void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget);
@@ -371,6 +417,16 @@ int longshore_rx_open(struct longshore_queue *queue);
 void longshore_rx_close(struct longshore_queue *queue);
 int longshore_poll(struct napi_struct *napi, int budget);
 void longshore_init_pause(struct longshore_queue *queue);
+
+/* xdp.c */
+u32 longshore_headroom(const struct longshore_nic *nic, u32 order);
+u32 longshore_room(const struct longshore_nic *nic, u32 order);
+bool longshore_xdp_run(struct longshore_queue *queue, struct longshore_fill *fill,
+		       struct longshore_rx_buffer *buffer, const struct longshore_packet *packet,
+		       struct longshore_frame *frame);
+void longshore_xdp_flush(struct longshore_queue *queue);
+int longshore_xdp_xmit(struct net_device *netdev, int count, struct xdp_frame **frames, u32 flags);
+int longshore_bpf(struct net_device *netdev, struct netdev_bpf *bpf);
 
 /* tls.c */
 struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff *skb, u32 *id);

@@ -12,11 +12,6 @@
 /* How long a queue waits that has few buffers, until it asks for memory again. */
 #define LONGSHORE_NO_MEMORY_USECS	2000
 
-static u32 longshore_buffer_bytes(const struct longshore_fill *fill)
-{
-	return PAGE_SIZE << fill->order;
-}
-
 /* Gives the device a buffer that has memory. It is published with others. */
 static void longshore_give(struct longshore_queue *queue, struct longshore_fill *fill,
 			   struct longshore_rx_buffer *buffer)
@@ -25,7 +20,7 @@ static void longshore_give(struct longshore_queue *queue, struct longshore_fill 
 
 	*slot = (struct longshore_slice){
 		.offset = buffer->dma,
-		.len = longshore_buffer_bytes(fill),
+		.len = fill->room,
 		.region = LONGSHORE_REGION,
 	};
 	hash_add(queue->given, &buffer->node, buffer->dma);
@@ -43,10 +38,10 @@ static bool longshore_refill(struct longshore_queue *queue, struct longshore_fil
 			buffer->page = page_pool_dev_alloc_pages(fill->pool);
 			if (unlikely(!buffer->page))
 				break;
-			buffer->dma = page_pool_get_dma_addr(buffer->page);
+			buffer->dma = page_pool_get_dma_addr(buffer->page) + fill->headroom;
 		} else {
 			dma_sync_single_for_device(&queue->nic->pdev->dev, buffer->dma,
-						   longshore_buffer_bytes(fill), DMA_FROM_DEVICE);
+						   fill->room, DMA_FROM_DEVICE);
 		}
 		fill->free_count--;
 		longshore_give(queue, fill, buffer);
@@ -67,7 +62,7 @@ static struct longshore_rx_buffer *longshore_take(struct longshore_queue *queue,
 		if (buffer->dma != slice->offset)
 			continue;
 		*fill = compound_order(buffer->page) ? &queue->large : &queue->small;
-		if (slice->len > longshore_buffer_bytes(*fill))
+		if (slice->len > (*fill)->room)
 			return NULL;
 		hash_del(&buffer->node);
 		return buffer;
@@ -82,21 +77,27 @@ static void longshore_free(struct longshore_fill *fill, struct longshore_rx_buff
 
 /* A packet of what is in @buffer; a short one is copied, of others the headers are. */
 static struct sk_buff *longshore_build(struct longshore_queue *queue, struct longshore_fill *fill,
-				       struct longshore_rx_buffer *buffer, u32 len, u32 header_len)
+				       struct longshore_rx_buffer *buffer,
+				       const struct longshore_frame *frame)
 {
-	u32 headers = clamp_t(u32, header_len, ETH_HLEN, LONGSHORE_HEADER_BYTES);
-	u32 linear = len <= fill->copybreak ? len : headers;
+	u32 headers = clamp_t(u32, frame->header_len, ETH_HLEN, LONGSHORE_HEADER_BYTES);
+	u32 linear = frame->len <= fill->copybreak ? frame->len : headers;
+	const void *data = page_address(buffer->page) + frame->offset;
+	u32 meta_len = frame->meta_len;
 	struct sk_buff *skb;
 
-	dma_sync_single_for_cpu(&queue->nic->pdev->dev, buffer->dma, len, DMA_FROM_DEVICE);
-	net_prefetch(page_address(buffer->page));
-	skb = napi_alloc_skb(&queue->napi, max(linear, LONGSHORE_HEADER_BYTES));
+	skb = napi_alloc_skb(&queue->napi, meta_len + max(linear, LONGSHORE_HEADER_BYTES));
 	if (unlikely(!skb))
 		return NULL;
-	skb_put_data(skb, page_address(buffer->page), linear);
-	if (linear == len)
+	skb_put_data(skb, data - meta_len, meta_len + linear);
+	if (meta_len) {
+		skb_metadata_set(skb, meta_len);
+		__skb_pull(skb, meta_len);
+	}
+	if (linear == frame->len)
 		return skb;
-	skb_add_rx_frag(skb, 0, buffer->page, linear, len - linear, longshore_buffer_bytes(fill));
+	skb_add_rx_frag(skb, 0, buffer->page, frame->offset + linear, frame->len - linear,
+			PAGE_SIZE << fill->order);
 	skb_mark_for_recycle(skb);
 	buffer->page = NULL;
 	return skb;
@@ -149,24 +150,18 @@ static void longshore_coalesced(struct sk_buff *skb, const struct longshore_pack
 }
 
 static void longshore_count_packet(struct longshore_queue *queue,
-				   const struct longshore_packet *packet,
-				   const struct sk_buff *skb, bool copied)
+				   const struct longshore_packet *packet)
 {
 	struct longshore_rx_stats *stats = &queue->rx_stats;
 	u32 segments = max_t(u32, packet->segments, 1);
 
 	u64_stats_update_begin(&stats->sync);
 	u64_stats_add(&stats->packets, segments);
-	u64_stats_add(&stats->bytes, skb->len + (segments - 1) * packet->header_len);
-	/* One that is coalesced is marked once. */
-	if (skb->ip_summed == CHECKSUM_UNNECESSARY)
-		u64_stats_inc(&stats->csum_unnecessary);
+	u64_stats_add(&stats->bytes, packet->buffer.len + (segments - 1) * packet->header_len);
 	if (segments > 1) {
 		u64_stats_inc(&stats->lro_packets);
 		u64_stats_add(&stats->lro_bytes, packet->payload_len);
 	}
-	if (copied)
-		u64_stats_inc(&stats->copied);
 	u64_stats_update_end(&stats->sync);
 }
 
@@ -203,39 +198,69 @@ static void longshore_set_hash(struct sk_buff *skb, const struct longshore_packe
 			     PKT_HASH_TYPE_L3 : PKT_HASH_TYPE_L4);
 }
 
-static void longshore_receive(struct longshore_queue *queue, const struct longshore_packet *packet)
+/* Gives a packet to the kernel. What a program of XDP has moved is none that can be cut again. */
+static void longshore_pass(struct longshore_queue *queue, const struct longshore_packet *packet,
+			   struct sk_buff *skb, bool copied, bool moved)
 {
 	struct net_device *netdev = queue->nic->netdev;
+	struct longshore_rx_stats *stats = &queue->rx_stats;
+
+	if (netdev->features & NETIF_F_RXCSUM && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+	u64_stats_update_begin(&stats->sync);
+	/* One that is coalesced is marked once. */
+	if (skb->ip_summed == CHECKSUM_UNNECESSARY)
+		u64_stats_inc(&stats->csum_unnecessary);
+	if (copied)
+		u64_stats_inc(&stats->copied);
+	u64_stats_update_end(&stats->sync);
+
+	skb_record_rx_queue(skb, queue->index);
+	skb->protocol = eth_type_trans(skb, netdev);
+	if (netdev->features & NETIF_F_RXHASH)
+		longshore_set_hash(skb, packet);
+	if (packet->segments > 1 && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK && !moved)
+		longshore_coalesced(skb, packet);
+	longshore_mark_decrypted(queue, skb, packet);
+	napi_gro_receive(&queue->napi, skb);
+}
+
+static void longshore_receive(struct longshore_queue *queue, const struct longshore_packet *packet)
+{
+	struct longshore_frame frame = {
+		.len = packet->buffer.len,
+		.header_len = packet->header_len,
+	};
 	struct longshore_rx_buffer *buffer;
 	struct longshore_fill *fill;
-	struct sk_buff *skb;
+	struct sk_buff *skb = NULL;
+	bool moved;
 
 	buffer = longshore_take(queue, &packet->buffer, &fill);
 	if (unlikely(!buffer)) {
 		longshore_count(&queue->rx_stats.sync, &queue->rx_stats.unknown_buffer);
 		return;
 	}
-	if (unlikely(packet->buffer.len < ETH_HLEN || packet->header_len > packet->buffer.len))
-		skb = NULL;
-	else
-		skb = longshore_build(queue, fill, buffer, packet->buffer.len, packet->header_len);
+	if (likely(frame.len >= ETH_HLEN && frame.header_len <= frame.len)) {
+		dma_sync_single_for_cpu(&queue->nic->pdev->dev, buffer->dma, frame.len,
+					DMA_FROM_DEVICE);
+		net_prefetch(page_address(buffer->page) + fill->headroom);
+		frame.offset = fill->headroom;
+		if (!longshore_xdp_run(queue, fill, buffer, packet, &frame)) {
+			longshore_count_packet(queue, packet);
+			longshore_free(fill, buffer);
+			return;
+		}
+		skb = longshore_build(queue, fill, buffer, &frame);
+	}
 	longshore_free(fill, buffer);
 	if (unlikely(!skb)) {
 		longshore_count(&queue->rx_stats.sync, &queue->rx_stats.no_memory);
 		return;
 	}
-	if (netdev->features & NETIF_F_RXCSUM && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
-		skb->ip_summed = CHECKSUM_UNNECESSARY;
-	longshore_count_packet(queue, packet, skb, buffer->page);
-
-	skb_record_rx_queue(skb, queue->index);
-	skb->protocol = eth_type_trans(skb, netdev);
-	if (netdev->features & NETIF_F_RXHASH)
-		longshore_set_hash(skb, packet);
-	if (packet->segments > 1 && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK)
-		longshore_coalesced(skb, packet);
-	longshore_mark_decrypted(queue, skb, packet);
-	napi_gro_receive(&queue->napi, skb);
+	longshore_count_packet(queue, packet);
+	moved = frame.offset != fill->headroom || frame.len != packet->buffer.len;
+	longshore_pass(queue, packet, skb, buffer->page, moved);
 }
 
 static void longshore_event(struct longshore_queue *queue, const void *slot, int *packets)
@@ -358,6 +383,7 @@ int longshore_poll(struct napi_struct *napi, int budget)
 		ring->ours++;
 	}
 	longshore_publish(ring, LONGSHORE_RING_HEAD);
+	longshore_xdp_flush(queue);
 	if (longshore_has_heard(queue))
 		longshore_tx_clean(queue, queue->sent, budget);
 	enough = longshore_refill(queue, &queue->small);
@@ -380,7 +406,8 @@ static int longshore_fill_open(struct longshore_queue *queue, struct longshore_f
 		.nid = dev_to_node(&queue->nic->pdev->dev),
 		.dev = &queue->nic->pdev->dev,
 		.dma_dir = DMA_FROM_DEVICE,
-		.max_len = PAGE_SIZE << order,
+		.offset = longshore_headroom(queue->nic, order),
+		.max_len = longshore_room(queue->nic, order),
 #ifdef LONGSHORE_PAGE_POOL_QUEUE
 		.netdev = queue->nic->netdev,
 		.napi = &queue->napi,
@@ -389,8 +416,11 @@ static int longshore_fill_open(struct longshore_queue *queue, struct longshore_f
 	};
 	u32 at, entries = fill->ring.mask + 1;
 	struct page_pool *pool;
+	int error;
 
 	fill->order = order;
+	fill->headroom = params.offset;
+	fill->room = params.max_len;
 	fill->copybreak = order ? LONGSHORE_LARGE_COPYBREAK : LONGSHORE_SMALL_COPYBREAK;
 	fill->free_count = 0;
 	fill->buffers = kvcalloc(entries, sizeof(*fill->buffers), GFP_KERNEL);
@@ -401,6 +431,12 @@ static int longshore_fill_open(struct longshore_queue *queue, struct longshore_f
 	if (IS_ERR(pool))
 		return PTR_ERR(pool);
 	fill->pool = pool;
+	error = xdp_rxq_info_reg(&fill->rxq, queue->nic->netdev, queue->index,
+				 queue->napi.napi_id);
+	if (!error)
+		error = xdp_rxq_info_reg_mem_model(&fill->rxq, MEM_TYPE_PAGE_POOL, pool);
+	if (error)
+		return error;
 	for (at = 0; at < entries; at++)
 		longshore_free(fill, &fill->buffers[at]);
 	return 0;
@@ -415,6 +451,8 @@ static void longshore_fill_close(struct longshore_fill *fill)
 			if (fill->buffers[at].page)
 				page_pool_put_full_page(fill->pool, fill->buffers[at].page, false);
 		}
+		if (xdp_rxq_info_is_reg(&fill->rxq))
+			xdp_rxq_info_unreg(&fill->rxq);
 		page_pool_destroy(fill->pool);
 		fill->pool = NULL;
 	}

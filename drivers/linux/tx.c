@@ -12,15 +12,13 @@
 
 #include "nic.h"
 
-/* A packet of the largest number of slices fits. */
-#define LONGSHORE_TX_ROOM	(2 * LONGSHORE_TX_SLOTS)
 /* How long the device may take for a command. */
 #define LONGSHORE_PATIENCE	(10 * HZ)
 /* How often a command looks for room on the ring, and the milliseconds between. */
 #define LONGSHORE_TRIES		50
 #define LONGSHORE_TRY_AGAIN	20
 
-static u32 longshore_tx_room(const struct longshore_queue *queue)
+u32 longshore_tx_room(const struct longshore_queue *queue)
 {
 	const struct longshore_ring *ring = &queue->send;
 
@@ -68,8 +66,8 @@ netdev_features_t longshore_features_check(struct sk_buff *skb, struct net_devic
 	return features;
 }
 
-/* Publishes what was written, and rings if the device sleeps. */
-static void longshore_tx_publish(struct longshore_queue *queue)
+/* Publishes what was written, and rings if the device sleeps. The queue's lock is held. */
+void longshore_tx_publish(struct longshore_queue *queue)
 {
 	/* NAPI believes no index beyond this. */
 	WRITE_ONCE(queue->tx_published, queue->send.ours);
@@ -257,6 +255,8 @@ static void longshore_tx_free(struct device *dev, struct longshore_tx_buffer *bu
 	longshore_unmap(dev, buffer);
 	if (buffer->skb)
 		napi_consume_skb(buffer->skb, budget);
+	if (buffer->frame)
+		xdp_return_frame(buffer->frame);
 	if (buffer->wait) {
 		complete(&buffer->wait->done);
 		longshore_put_wait(buffer->wait);
@@ -277,7 +277,8 @@ static void longshore_tx_wake(struct longshore_queue *queue)
 
 /*
  * Frees what the device has done with, up to @head. Without a budget, that is all that is done:
- * a command waits until it is known whether it was refused.
+ * a command waits until it is known whether it was refused, and a packet of XDP until its pages
+ * can go back to their pool.
  */
 void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget)
 {
