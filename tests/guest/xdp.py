@@ -12,11 +12,11 @@ xdp.py serve ADDRESS INTERFACE  is the peer: it answers a datagram with E by one
 import ctypes, socket, struct, subprocess, sys
 
 PEER_PORT, TLS_PORT = 9003, 4434
-PORTS = {"drop": 5001, "tx": 5002, "aborted": 5003, "own": 5004, "map": 5005, "unknown": 5006}
+PORTS = {"drop": 5001, "tx": 5002, "aborted": 5003, "own": 5004, "map": 5005, "unknown": 5006, "tag": 5007}
 XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, NO_ACTION = 0, 1, 2, 3, 77
 BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_PROG_LOAD, BPF_OBJ_PIN = 0, 2, 5, 6
 BPF_MAP_TYPE_DEVMAP, BPF_PROG_TYPE_XDP, BPF_PSEUDO_MAP_FD = 14, 6, 1
-REDIRECT, REDIRECT_MAP, ADJUST_META = 23, 51, 54
+REDIRECT, ADJUST_HEAD, REDIRECT_MAP, ADJUST_META, ADJUST_TAIL = 23, 44, 51, 54, 65
 SYS_BPF = 321
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -107,6 +107,15 @@ def pass_with_metadata():
     return get + put + give(XDP_PASS)
 
 
+def pass_with_tag():
+    """A VLAN tag of priority at the front, which is not of any VLAN, and 16 bytes of padding."""
+    room = move(1, 6) + constant(2, 16) + call(ADJUST_TAIL) + move(1, 6) + constant(2, -4) + call(ADJUST_HEAD)
+    tag = b"".join(load(4, 5, 2, at + 4) + store(4, 2, at, 5) for at in (0, 4, 8)) + constant(5, socket.htons(0x8100)) + store(2, 2, 12, 5)
+    tag += constant(5, 0) + store(2, 2, 14, 5)
+    check = load(4, 2, 6, 0) + load(4, 3, 6, 4) + move(4, 2) + op(0x07, 4, imm=18) + op(0x2D, 4, 3, len(tag) // 8)
+    return room + check + tag + give(XDP_PASS)
+
+
 def load_program(code):
     instructions, license = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(b"GPL")
     log = ctypes.create_string_buffer(1 << 16)
@@ -137,6 +146,7 @@ def pin(directory, own, other):
         "own": SWAP_ENDS + redirect,
         "map": redirect_map,
         "unknown": give(NO_ACTION),
+        "tag": pass_with_tag(),
     }
     programs = {name: for_port(PORTS[name], action) for name, action in actions.items()}
     programs["tls"] = when([IS_IPV4, is_protocol(socket.IPPROTO_TCP), is_port(34, TLS_PORT), IS_LONG], redirect_map)
