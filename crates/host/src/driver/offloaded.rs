@@ -23,9 +23,7 @@ impl Driver {
         counters: &mut Counters,
     ) -> Result<(), Stopped> {
         let seq = posting.seq();
-        let shadow = self.function.contexts.get(context);
-        let usable = shadow.filter(|shadow| !shadow.failed).copied();
-        let mut shadow = usable.ok_or(Stopped::NoContext(seq))?;
+        let mut shadow = *self.usable(context).ok_or(Stopped::NoContext(seq))?;
         if seq.after(shadow.frontier) {
             if !self.is_reached(context, shadow.frontier, seq, posting.queue) {
                 // A segment before this one was lost on its way to here. This one is lost too, so that what lies before
@@ -48,11 +46,7 @@ impl Driver {
         if shadow.expected != Some(seq) || needs_proof {
             counters.driver_tx_out_of_sequence += 1;
             let message = posting.message()?;
-            let was_sent = again && (seq + run.len).at_or_before(shadow.frontier) && !run.mutable;
-            if was_sent
-                && shadow.layers.is_seekable
-                && is_inside(&message, seq, run.len, shadow.layers.check_len)
-            {
+            if again && may_seek(&shadow, &message, seq, &run) {
                 self.post_seek(context, message, seq, counters)?;
                 let flags = SendFlags::CHECKSUM;
                 return self.post_run(posting, Some(context), flags, run.len, counters);
@@ -77,6 +71,13 @@ impl Driver {
         let expected = (!needs_proof).then_some(seq + run.len);
         self.context_sent(context, expected, seq + run.len);
         Ok(())
+    }
+
+    /// What is known of a context, if the NIC can send with it.
+    #[inline]
+    pub(super) fn usable(&self, context: ContextId) -> Option<&Shadow> {
+        let shadow = self.function.contexts.get(context);
+        shadow.filter(|shadow| !shadow.failed)
     }
 
     /// Whether what was gathered is in a file that was cut short.
@@ -158,9 +159,7 @@ impl Driver {
         let (resume, messages) = (posting.seq(), posting.messages()?);
         let (inner, bytes) = self.gather_prefix(resume, recovery, posting.queue, messages)?;
         self.recover(context, resume, recovery, inner, counters)?;
-        counters.driver_tx_recoveries += 1;
-        probing::tx_recovery(context, resume, bytes);
-        counters.driver_tx_recovery_bytes += u64::from(bytes);
+        count_recovery(context, resume, bytes, counters);
         if let Some(shadow) = self.function.contexts.get_mut(context) {
             // Also right if the packet after it is not posted: a verified recovery must come again.
             shadow.expected = (recovery.verify == Verify::None).then_some(resume);
@@ -205,6 +204,27 @@ impl Driver {
             Err(_) => Err(Stopped::NoContext(resume)),
         }
     }
+}
+
+/// Counts a `RecoverContext` with a prefix of so many bytes.
+pub(super) fn count_recovery(
+    context: ContextId,
+    resume: SeqNum,
+    bytes: u32,
+    counters: &mut Counters,
+) {
+    counters.driver_tx_recoveries += 1;
+    probing::tx_recovery(context, resume, bytes);
+    counters.driver_tx_recovery_bytes += u64::from(bytes);
+}
+
+/// Whether a run that is sent again needs no more of its context than its place: all of it was sent, and is as it was.
+#[inline]
+fn may_seek(shadow: &Shadow, message: &MsgState, seq: SeqNum, run: &Run) -> bool {
+    let was_sent = (seq + run.len).at_or_before(shadow.frontier) && !run.mutable;
+    was_sent
+        && shadow.layers.is_seekable
+        && is_inside(message, seq, run.len, shadow.layers.check_len)
 }
 
 /// Whether bytes from `seq` on are inside of a message, before the check value at its end.

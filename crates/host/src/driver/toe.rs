@@ -11,11 +11,11 @@ use nic::ring::{ContextId, MAX_SEND_SLICES, SendDescriptor, SendFlags, SendProdu
 use tcp::SendQueue;
 use wire::SeqNum;
 
+use super::offloaded::count_recovery;
 use super::recovery::MessageSource;
 use super::{Driver, Payload, Stopped};
 use crate::counters::Counters;
 use crate::memory::{Arena, ArenaLayout, Buffer, Limits, Purpose, SizeClass};
-use crate::probing;
 
 /// Control blocks in the first region for them; each region has twice as many as the one before.
 const IMAGES: u32 = 256;
@@ -75,13 +75,8 @@ impl Driver {
         if run.len == 0 {
             return Ok(0);
         }
-        let usable = |context| {
-            self.function
-                .contexts
-                .get(context)
-                .is_some_and(|it| !it.failed)
-        };
-        if run.context.is_some_and(|context| !usable(context)) {
+        let is_lost = |context| self.usable(context).is_none();
+        if run.context.is_some_and(is_lost) {
             return Err(Stopped::NoContext(seq));
         }
         let flags = if run.mutable {
@@ -126,8 +121,7 @@ impl Driver {
         if self.is_blocked() && !self.flush(counters) {
             return Err(Stopped::RingFull);
         }
-        let shadow = self.function.contexts.get(context);
-        if shadow.is_none_or(|shadow| shadow.failed) {
+        if self.usable(context).is_none() {
             return Err(Stopped::NoContext(resume));
         }
         let message = messages
@@ -166,9 +160,7 @@ impl Driver {
             return Err(Stopped::NoContext(resume));
         }
         counters.handoff_commands += 2;
-        counters.driver_tx_recoveries += 1;
-        probing::tx_recovery(context, resume, bytes);
-        counters.driver_tx_recovery_bytes += u64::from(bytes);
+        count_recovery(context, resume, bytes, counters);
         Ok(())
     }
 

@@ -39,11 +39,7 @@ impl Link {
                     return self.advertise(target, None, device);
                 }
                 let source_mac = source_mac.filter(|mac| mac.is_unicast());
-                if let Some(mac) = source_mac
-                    && self.neighbours.asked(now, src.into(), mac)
-                {
-                    self.wake_waiting(src.into());
-                }
+                self.has_told_address(now, src, source_mac);
                 // One that probes whether this host is still there need not say its own address (RFC 4861 §4.3).
                 let mac = source_mac
                     .or_else(|| self.neighbours.peek(src.into()))
@@ -72,16 +68,19 @@ impl Link {
                     0 => self.has_lost_router(now, src),
                     _ => self.solicitations.left = 0,
                 }
-                if let Some(mac) = advertisement
-                    .options
-                    .source_mac
-                    .filter(|mac| mac.is_unicast())
-                    && self.neighbours.asked(now, src.into(), mac)
-                {
-                    self.wake_waiting(src.into());
-                }
+                let source_mac = advertisement.options.source_mac;
+                self.has_told_address(now, src, source_mac.filter(|mac| mac.is_unicast()));
             }
             Message::RouterAdvertisement(_) | Message::RouterSolicitation { .. } => {}
+        }
+    }
+
+    /// A neighbour has told its own MAC address, if it has, with a message that answers no question.
+    fn has_told_address(&mut self, now: Instant, neighbour: Ipv6Addr, mac: Option<MacAddr>) {
+        if let Some(mac) = mac
+            && self.neighbours.asked(now, neighbour.into(), mac)
+        {
+            self.wake_waiting(neighbour.into());
         }
     }
 

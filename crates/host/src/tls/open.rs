@@ -1,5 +1,7 @@
 //! Opening a record, of which the NIC may have decrypted all, a part or nothing, and acting on what it says.
 
+use std::ops::Range;
+
 use l5p::tls::{
     Alert, ContentType, Event, HEADER_LEN, Location, Offloaded, Opened, Output, Piece, TlsError,
     Violation,
@@ -99,37 +101,37 @@ impl Session {
         };
         self.count(&opened, out);
         let outcome = self.take_content(&opened, offset, stream, output, out);
-        if !matches!(outcome, Outcome::Failed(_)) {
-            match opened.content {
-                Location::Output(_) => {
-                    stream.skip(len);
-                    *consumed += len;
-                }
-                Location::Record(range) => {
-                    let is_data = opened.content_type == ContentType::APPLICATION_DATA;
-                    let range = if is_data {
-                        range
-                    } else {
-                        len as usize..len as usize
-                    };
-                    let open = Open {
-                        skip: range.start as u32,
-                        content: range.len() as u32,
-                        tail: len - range.end as u32,
-                        is_agreed: false,
-                    };
-                    self.opened.push_back(open);
-                    self.opened_len += len;
-                }
-            }
-        }
-        // The next record's position is known only now.
         let outcome = match outcome {
             Outcome::Failed(reason) => Outcome::Failed(reason),
-            outcome => self.follow_up(stream, out).map_or(outcome, Outcome::Failed),
+            outcome => {
+                match opened.content {
+                    Location::Output(_) => {
+                        stream.skip(len);
+                        *consumed += len;
+                    }
+                    Location::Record(range) => self.keep_open(opened.content_type, range, len),
+                }
+                // The next record's position is known only now.
+                self.follow_up(stream, out).map_or(outcome, Outcome::Failed)
+            }
         };
         self.answer_resyncs(out.driver);
         outcome
+    }
+
+    /// A record of `len` bytes stays where it is until its content is read: nothing of it, unless that is application data.
+    fn keep_open(&mut self, content_type: ContentType, content: Range<usize>, len: u32) {
+        let content = match content_type {
+            ContentType::APPLICATION_DATA => content,
+            _ => len as usize..len as usize,
+        };
+        self.opened.push_back(Open {
+            skip: content.start as u32,
+            content: content.len() as u32,
+            tail: len - content.end as u32,
+            is_agreed: false,
+        });
+        self.opened_len += len;
     }
 
     /// Bytes of the record at `offset`, which is there as a whole.

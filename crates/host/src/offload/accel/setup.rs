@@ -28,6 +28,15 @@ struct Setup {
     next_hop: IpAddr,
 }
 
+/// What becomes of a packet that opens no connection.
+#[derive(Clone, Copy, Debug)]
+enum Unopened {
+    /// The peer hears that there is no connection.
+    Refused,
+    /// The peer sends it again, and by then there may be room.
+    Dropped,
+}
+
 impl ConnectionOffload {
     /// Takes the packet that opens a connection which the NIC has set up; the host has none of this flow.
     pub fn take_opening(
@@ -38,52 +47,27 @@ impl ConnectionOffload {
         parsed: &Parsed,
         info: FrameInfo,
     ) {
-        let flow = parsed.flow.reversed();
-        let (rules, transport) = (&mut self.accel.rules, &mut self.transport);
-        let counters = &mut transport.device.counters;
-        let listener = rules.listener(established.rule, flow.src);
-        let Some(listener) = listener.or_else(|| transport.listeners.find(flow.src)) else {
-            rules.give_back(established.rule, None);
-            return self.refuse(&frame, parsed);
+        let setup = match self.admit(&established, parsed) {
+            Ok(setup) => setup,
+            Err(unopened) => {
+                self.accel.rules.give_back(established.rule, None);
+                return match unopened {
+                    Unopened::Refused => self.refuse(&frame, parsed),
+                    Unopened::Dropped => {}
+                };
+            }
         };
-        let Some(next_hop) = transport.link.interface.next_hop(flow.dst.0) else {
-            counters.ip_out_no_routes += 1;
-            return rules.give_back(established.rule, None);
-        };
-        let has_room = transport.sockets.len() < transport.config.max_sockets;
-        if !has_room || !transport.listeners.has_room(listener) {
-            // The peer sends again, and by then there may be room.
-            counters.tcp_listen_drops += 1;
-            return rules.give_back(established.rule, None);
-        }
-        let header = &parsed.tcp;
-        if !self.accel.replays.spend(header.seq, header.ack) {
-            // Its connection was here, and is over.
-            counters.accel_replays += 1;
-            rules.give_back(established.rule, None);
-            return self.refuse(&frame, parsed);
-        }
-        counters.accel_setups += 1;
+        let (flow, transport) = (parsed.flow.reversed(), &mut self.transport);
+        transport.device.counters.accel_setups += 1;
         if !transport.time_wait.is_empty() {
             transport.time_wait.remove(&flow);
         }
         if let Some(mac) = source_mac(&frame) {
             let link = &mut transport.link;
-            link.hop_answered(now, next_hop, mac, flow.dst.0);
+            link.hop_answered(now, setup.next_hop, mac, flow.dst.0);
         }
-        let handshake = Handshake {
-            mss: established.mss,
-            window_scale: established.window_scale,
-            sack: established.sack,
-            timestamp: established.timestamp,
-        };
         let config = &transport.config;
         let is_lazy = config.accel.lazy_tcb && config.tcp.keep_alive.is_none();
-        let setup = Setup {
-            listener,
-            handshake,
-            next_hop,
-        };
         let waiting = if is_lazy {
             self.open_quasi(now, &setup, frame, parsed, info)
         } else {
@@ -91,8 +75,43 @@ impl ConnectionOffload {
         };
         if let Some(id) = waiting {
             self.transport
-                .connection_admitted(listener, id, Some(established.rule));
+                .connection_admitted(setup.listener, id, Some(established.rule));
         }
+    }
+
+    /// What a connection begins with, if it is new and there is room for it.
+    fn admit(&mut self, established: &Established, parsed: &Parsed) -> Result<Setup, Unopened> {
+        let flow = parsed.flow.reversed();
+        let (rules, transport) = (&mut self.accel.rules, &mut self.transport);
+        let counters = &mut transport.device.counters;
+        let listener = rules.listener(established.rule, flow.src);
+        let listener = listener.or_else(|| transport.listeners.find(flow.src));
+        let listener = listener.ok_or(Unopened::Refused)?;
+        let Some(next_hop) = transport.link.interface.next_hop(flow.dst.0) else {
+            counters.ip_out_no_routes += 1;
+            return Err(Unopened::Dropped);
+        };
+        let has_room = transport.sockets.len() < transport.config.max_sockets;
+        if !has_room || !transport.listeners.has_room(listener) {
+            counters.tcp_listen_drops += 1;
+            return Err(Unopened::Dropped);
+        }
+        let header = &parsed.tcp;
+        if !self.accel.replays.spend(header.seq, header.ack) {
+            // Its connection was here, and is over.
+            counters.accel_replays += 1;
+            return Err(Unopened::Refused);
+        }
+        Ok(Setup {
+            listener,
+            handshake: Handshake {
+                mss: established.mss,
+                window_scale: established.window_scale,
+                sack: established.sack,
+                timestamp: established.timestamp,
+            },
+            next_hop,
+        })
     }
 
     /// Opens a connection with a quasi control block, and gives it the packet.
