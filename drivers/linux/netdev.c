@@ -478,6 +478,9 @@ void longshore_init_netdev(struct longshore_nic *nic)
 	if (nic->limits.features & LONGSHORE_FEATURE_MERGING)
 		netdev->hw_features |= NETIF_F_LRO;
 	netdev->features = netdev->hw_features | NETIF_F_HIGHDMA;
+	/* The kernel puts the tag into the packet. */
+	netdev->vlan_features = netdev->features & (NETIF_F_SG | NETIF_F_CSUM_MASK |
+						    NETIF_F_ALL_TSO | NETIF_F_HIGHDMA);
 #ifdef LONGSHORE_XDP_FEATURES
 	netdev->xdp_features = NETDEV_XDP_ACT_BASIC | NETDEV_XDP_ACT_REDIRECT |
 			       NETDEV_XDP_ACT_NDO_XMIT;

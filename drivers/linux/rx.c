@@ -2,6 +2,7 @@
 /* Linux driver of the longshore NIC: reception, and what wakes a queue. */
 
 #include <linux/etherdevice.h>
+#include <linux/if_vlan.h>
 #include <linux/tcp.h>
 #include <net/gro.h>
 #include <net/ip6_checksum.h>
@@ -103,25 +104,41 @@ static struct sk_buff *longshore_build(struct longshore_queue *queue, struct lon
 	return skb;
 }
 
-/* Finds the TCP header in the linear part, and the checksum of the pseudo-header for it. */
-static bool longshore_find_tcp(struct sk_buff *skb, __sum16 *check)
+/* The protocol behind the Ethernet header and up to two tags, and where its header begins. */
+static __be16 longshore_find_network(struct sk_buff *skb)
 {
-	u32 len = sizeof(struct iphdr);
+	__be16 protocol = skb->protocol;
+	u32 at;
 
-	skb_reset_network_header(skb);
-	if (skb->protocol == htons(ETH_P_IPV6)) {
+	for (at = 0; eth_type_vlan(protocol) && at < 2 * VLAN_HLEN; at += VLAN_HLEN) {
+		if (skb_headlen(skb) < at + VLAN_HLEN)
+			return 0;
+		protocol = ((struct vlan_hdr *)(skb->data + at))->h_vlan_encapsulated_proto;
+	}
+	skb_set_network_header(skb, at);
+	return protocol;
+}
+
+/* Finds the TCP header in the linear part, and the checksum of the pseudo-header for it. */
+static bool longshore_find_tcp(struct sk_buff *skb, __be16 *protocol, __sum16 *check)
+{
+	u32 at, len = sizeof(struct iphdr);
+
+	*protocol = longshore_find_network(skb);
+	at = skb_network_offset(skb);
+	if (*protocol == htons(ETH_P_IPV6)) {
 		const struct ipv6hdr *ipv6 = ipv6_hdr(skb);
 
-		len = sizeof(*ipv6);
+		len = at + sizeof(*ipv6);
 		if (skb_headlen(skb) < len + sizeof(struct tcphdr) || ipv6->nexthdr != IPPROTO_TCP)
 			return false;
 		*check = ~tcp_v6_check(skb->len - len, &ipv6->saddr, &ipv6->daddr, 0);
 	} else {
 		const struct iphdr *ip = ip_hdr(skb);
 
-		if (skb->protocol != htons(ETH_P_IP) || skb_headlen(skb) < len)
+		if (*protocol != htons(ETH_P_IP) || skb_headlen(skb) < at + len)
 			return false;
-		len = ip_hdrlen(skb);
+		len = at + ip_hdrlen(skb);
 		if (skb_headlen(skb) < len + sizeof(struct tcphdr) || ip->protocol != IPPROTO_TCP)
 			return false;
 		*check = ~tcp_v4_check(skb->len - len, ip->saddr, ip->daddr, 0);
@@ -137,13 +154,15 @@ static bool longshore_find_tcp(struct sk_buff *skb, __sum16 *check)
 static void longshore_coalesced(struct sk_buff *skb, const struct longshore_packet *packet)
 {
 	struct skb_shared_info *shared = skb_shinfo(skb);
+	__be16 protocol;
 	__sum16 check;
 
 	if (unlikely(packet->header_len + (u64)packet->payload_len > packet->buffer.len ||
-		     packet->payload_len < packet->segments || !longshore_find_tcp(skb, &check)))
+		     packet->payload_len < packet->segments ||
+		     !longshore_find_tcp(skb, &protocol, &check)))
 		return;
 	shared->gso_size = DIV_ROUND_UP(packet->payload_len, packet->segments);
-	shared->gso_type = skb->protocol == htons(ETH_P_IPV6) ? SKB_GSO_TCPV6 : SKB_GSO_TCPV4;
+	shared->gso_type = protocol == htons(ETH_P_IPV6) ? SKB_GSO_TCPV6 : SKB_GSO_TCPV4;
 	tcp_hdr(skb)->check = check;
 	NAPI_GRO_CB(skb)->count = packet->segments;
 	tcp_gro_complete(skb);
@@ -172,11 +191,12 @@ static void longshore_mark_decrypted(struct longshore_queue *queue, struct sk_bu
 #ifdef CONFIG_TLS_DEVICE
 	struct longshore_rx_stats *stats = &queue->rx_stats;
 	bool decrypted = packet->flags & LONGSHORE_PACKET_REPLACED;
+	__be16 protocol;
 	__sum16 check;
 
 	if (packet->context == LONGSHORE_NO_CONTEXT)
 		return;
-	if (packet->payload_len && longshore_find_tcp(skb, &check))
+	if (packet->payload_len && longshore_find_tcp(skb, &protocol, &check))
 		longshore_tls_received(queue, packet->context, ntohl(tcp_hdr(skb)->seq), decrypted);
 	if (!decrypted)
 		return;

@@ -28,28 +28,45 @@ u32 longshore_tx_room(const struct longshore_queue *queue)
 
 /* ---- what the device can do for a packet ---- */
 
+/*
+ * The protocol behind an Ethernet header that has at most one tag, of 802.1Q, or 0. A tag beside
+ * the packet is put into it by the kernel before it is sent.
+ */
+static __be16 longshore_protocol(const struct sk_buff *skb)
+{
+	const struct vlan_ethhdr *tagged = (const struct vlan_ethhdr *)skb->data;
+	u32 l3 = skb_network_offset(skb);
+
+	if (skb_vlan_tag_present(skb) && skb->vlan_proto != htons(ETH_P_8021Q))
+		return 0;
+	if (l3 == ETH_HLEN)
+		return skb->protocol;
+	if (l3 != VLAN_ETH_HLEN || skb->protocol != htons(ETH_P_8021Q) ||
+	    skb_vlan_tag_present(skb))
+		return 0;
+	return tagged->h_vlan_encapsulated_proto;
+}
+
 /* The headers of a TCP packet if the device can make its checksum, or 0. */
 static u32 longshore_tcp_headers(const struct sk_buff *skb)
 {
-	u32 l4 = skb_transport_offset(skb), len;
+	u32 l3 = skb_network_offset(skb), l4 = skb_transport_offset(skb), len, tag;
 
-	if (skb_network_offset(skb) != ETH_HLEN)
-		return 0;
-	switch (skb->protocol) {
+	switch (longshore_protocol(skb)) {
 	case htons(ETH_P_IP):
-		if (ip_hdr(skb)->protocol != IPPROTO_TCP || l4 != ETH_HLEN + ip_hdrlen(skb))
+		if (ip_hdr(skb)->protocol != IPPROTO_TCP || l4 != l3 + ip_hdrlen(skb))
 			return 0;
 		break;
 	case htons(ETH_P_IPV6):
-		if (ipv6_hdr(skb)->nexthdr != IPPROTO_TCP ||
-		    l4 != ETH_HLEN + sizeof(struct ipv6hdr))
+		if (ipv6_hdr(skb)->nexthdr != IPPROTO_TCP || l4 != l3 + sizeof(struct ipv6hdr))
 			return 0;
 		break;
 	default:
 		return 0;
 	}
 	len = l4 + tcp_hdrlen(skb);
-	return len <= sizeof_field(struct longshore_send, header) ? len : 0;
+	tag = skb_vlan_tag_present(skb) ? VLAN_HLEN : 0;
+	return len + tag <= sizeof_field(struct longshore_send, header) ? len : 0;
 }
 
 /* Checksums and segmentation are for TCP in IPv4, or in IPv6 without extension headers. */

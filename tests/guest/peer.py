@@ -5,7 +5,8 @@ import os, socket, sys, threading
 address, down, up = sys.argv[1:4]
 
 def serve(port, talk):
-    listener = socket.create_server((address, port))
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.create_server((address, port), family=family, dualstack_ipv6=address == "::")
     while True:
         with listener.accept()[0] as connection:
             talk(connection)

@@ -1,5 +1,6 @@
 //! Frames between the NIC and its wire port: what goes with one, and the TCP segment in it.
 
+use wire::ethernet;
 use wire::packet::Parsed;
 
 use crate::rss::Steering;
@@ -53,6 +54,12 @@ impl<'a> Segment<'a> {
             steering: Steering::default(),
             connection: None,
         }
+    }
+
+    /// Whether it is of a VLAN: then it is of no flow that the device knows, which may have the same addresses and ports.
+    #[inline]
+    pub(crate) fn is_of_vlan(&self) -> bool {
+        self.parsed.l3_offset != ethernet::HEADER_LEN && ethernet::is_of_vlan(self.frame)
     }
 
     pub(crate) fn headers(&self) -> &[u8] {

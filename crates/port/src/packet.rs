@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::meta::{Capabilities, LINK_HEADER_LEN, MAX_SUPER_FRAME};
+use crate::meta::{Capabilities, LINK_HEADER_LEN, MAX_SUPER_FRAME, Meta};
 use crate::parts::{Parts, Whole};
 use crate::{Fill, Port, Source, Take, interface, vnet};
+use socket::Arrived;
 
 /// How an interface is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,9 +274,9 @@ impl Port for Packet {
     }
 
     fn receive(&mut self, _now: Instant, take: &mut Take<'_>) -> io::Result<usize> {
-        let mut lens = [0; RECEIVED];
+        let mut arrived = [Arrived::default(); RECEIVED];
         let count = loop {
-            match socket::receive(&self.socket, &mut self.incoming, &mut lens) {
+            match socket::receive(&self.socket, &mut self.incoming, &mut arrived) {
                 Ok(count) => break count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(0),
@@ -291,8 +292,8 @@ impl Port for Packet {
                 Err(error) => return Err(self.gone(error)),
             }
         };
-        for (frame, len) in self.incoming.chunks(STRIDE).zip(&lens[..count]) {
-            let Some((meta, frame)) = frame.get(..*len).and_then(vnet::decode) else {
+        for (room, arrived) in self.incoming.chunks_mut(STRIDE).zip(&arrived[..count]) {
+            let Some((meta, frame)) = read(room, *arrived) else {
                 self.counters.rx_errors += 1;
                 continue;
             };
@@ -315,6 +316,26 @@ impl Port for Packet {
     }
 }
 
+/// A frame in its room, with its tag. `None` if there is no whole header.
+fn read(room: &mut [u8], arrived: Arrived) -> Option<(Meta, &[u8])> {
+    let end = TAG_LEN + arrived.len;
+    let Some(tag) = arrived.tag else {
+        return vnet::decode(room.get(TAG_LEN..end)?);
+    };
+    // What is before the tag moves towards the front.
+    let before = vnet::HEADER_LEN + MAC_ADDRESSES_LEN;
+    if arrived.len < before {
+        return None;
+    }
+    room.copy_within(TAG_LEN..TAG_LEN + before, 0);
+    room[before..before + TAG_LEN].copy_from_slice(&tag);
+    let (mut meta, frame) = vnet::decode(room.get(..end)?)?;
+    if let Some((start, _)) = &mut meta.needs_checksum {
+        *start = start.saturating_add(TAG_LEN as u16);
+    }
+    Some((meta, frame))
+}
+
 /// What becomes of a frame that the kernel has not taken.
 enum Fate {
     /// It is tried again.
@@ -329,7 +350,11 @@ const OUTGOING: usize = 4 * STRIDE;
 /// Frames of one call to `receive`: so few that super-frames stay in a core's cache.
 const RECEIVED: usize = 8;
 /// Room for a header and the most bytes of a frame from the kernel.
-const STRIDE: usize = (vnet::HEADER_LEN + MAX_SUPER_FRAME).next_multiple_of(64);
+const STRIDE: usize = (TAG_LEN + vnet::HEADER_LEN + MAX_SUPER_FRAME).next_multiple_of(64);
+/// Bytes of a tag of 802.1Q, which the kernel takes out of a frame.
+const TAG_LEN: usize = 4;
+/// Bytes of a frame before its tag.
+const MAC_ADDRESSES_LEN: usize = 12;
 /// When to try again where the kernel had no memory for a frame.
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 /// How long a frame waits for room in a queue that takes nothing meanwhile.

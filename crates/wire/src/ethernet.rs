@@ -11,6 +11,12 @@ use crate::error::ParseError;
 pub const HEADER_LEN: usize = 14;
 /// Bytes of one 802.1Q tag.
 pub const TAG_LEN: usize = 4;
+/// Most tags that are passed over.
+const MAX_TAGS: usize = 2;
+/// Bytes of the type of what an Ethernet header or a tag is before.
+const TYPE_LEN: usize = 2;
+/// The bits of a tag that number its VLAN, behind its type.
+const VLAN_NUMBER: u16 = 0xfff;
 
 /// A 48-bit MAC address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -181,11 +187,30 @@ pub(crate) fn parse_ether_type(frame: &[u8]) -> Result<(EtherType, usize), Parse
     loop {
         ParseError::require(frame, len)?;
         let ether_type = EtherType(u16_at(frame, len - 2));
-        if !ether_type.is_tag() || len == HEADER_LEN + 2 * TAG_LEN {
+        if !ether_type.is_tag() || len == HEADER_LEN + MAX_TAGS * TAG_LEN {
             return Ok((ether_type, len));
         }
         len += TAG_LEN;
     }
+}
+
+/// Whether a frame has a tag, of a VLAN or of a priority alone.
+#[inline]
+#[must_use]
+pub fn is_tagged(frame: &[u8]) -> bool {
+    frame.len() >= HEADER_LEN && EtherType(u16_at(frame, HEADER_LEN - TYPE_LEN)).is_tag()
+}
+
+/// Whether a frame is of a VLAN, by one of up to two tags. One with the number 0 has a priority alone (IEEE 802.1Q-2018 §9.6): its frame
+/// is of no VLAN.
+#[inline]
+#[must_use]
+pub fn is_of_vlan(frame: &[u8]) -> bool {
+    let tags = frame.get(HEADER_LEN - TYPE_LEN..).unwrap_or_default();
+    let mut tags = (tags.as_chunks::<TAG_LEN>().0.iter())
+        .take_while(|tag| EtherType(u16_at(*tag, 0)).is_tag())
+        .take(MAX_TAGS);
+    tags.any(|tag| u16_at(tag, TYPE_LEN) & VLAN_NUMBER != 0)
 }
 
 /// Whether a frame is for one receiver, not for a group of them.

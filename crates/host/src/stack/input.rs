@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use wire::ethernet;
 use wire::packet::{self, Class};
 
 use super::Stack;
@@ -12,6 +13,8 @@ impl Stack {
     pub(super) fn take_in(&mut self, now: Instant, received: Received) {
         let offload = &mut self.offload;
         match received {
+            // A host that is in no VLAN has neither addresses nor connections there.
+            Received::Frame { frame, .. } if ethernet::is_of_vlan(&frame) => {}
             Received::Frame { frame, info, .. } if info.is_placed => {
                 match packet::parse_headers(&frame) {
                     Ok(parsed) if parsed.payload_len == info.payload_len && info.checksum_ok => {

@@ -55,6 +55,28 @@ fn a_ping_is_answered_with_its_data() {
     assert_eq!(pair.counter(SERVER, "IcmpOutEchoReps"), 1);
 }
 
+/// The host is in no VLAN. A priority alone is none.
+#[test]
+fn what_comes_in_a_vlan_is_passed_over() {
+    let mut pair = hosts();
+    pair.connected(v4);
+    let echo = Message::EchoRequest(Echo {
+        identifier: 7,
+        sequence: 3,
+        data: b"to VLAN 5",
+    });
+    let tagged = |vlan| {
+        let mut frame = icmp(ends(), &echo);
+        frame.splice(12..12, [0x81, 0x00, 0x60, vlan]);
+        frame
+    };
+    for (vlan, answered) in [(5, 0), (0, 1)] {
+        pair.deliver(SERVER, &tagged(vlan));
+        pair.run_for(Duration::from_millis(5));
+        assert_eq!(pair.counter(SERVER, "IcmpOutEchoReps"), answered);
+    }
+}
+
 #[test]
 fn a_protocol_that_nobody_speaks_is_refused_at_a_bounded_rate() {
     let mut pair = hosts();

@@ -26,7 +26,7 @@ impl Nic {
     /// [`poll_transmit`](Self::poll_transmit) that gives no payload to the wire.
     const STEPS: u32 = 1024;
     /// Writes the next frame for the wire into `out`, which should have room for the MTU and an Ethernet
-    /// header, or for 64 KiB when the wire segments. Gives its length, or `None` when nothing is to be sent.
+    /// header with a tag, or for 64 KiB when the wire segments. Gives its length, or `None` when nothing is to be sent.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<(usize, FrameMeta)> {
         self.offloads.borrows = false;
         let made = self.next_frame(now, out)?;

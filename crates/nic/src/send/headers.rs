@@ -20,6 +20,7 @@ pub(crate) const TCP_CHECKSUM: usize = 16;
 /// Where things are in the headers of a TCP packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TcpHeaders {
+    l3: usize,
     pub(crate) l4: usize,
     pub(crate) len: usize,
     pub(crate) flow: FlowKey,
@@ -46,11 +47,12 @@ pub(crate) struct Part {
 }
 
 impl TcpHeaders {
-    /// Finds them. `None` unless `header` is Ethernet, IPv4 or IPv6 without extensions, and TCP, exactly up to its payload.
+    /// Finds them. `None` unless `header` is Ethernet with at most one tag of 802.1Q, IPv4 or IPv6 without extensions, and TCP, exactly up to
+    /// its payload.
     pub(crate) fn parse(header: &[u8]) -> Option<TcpHeaders> {
-        let l3 = ethernet::HEADER_LEN;
+        let l3 = l3_of(header);
         let ip = header.get(l3..)?;
-        let (l4, src, dst, identification) = match u16_at(header, 12)? {
+        let (l4, src, dst, identification) = match u16_at(header, l3 - 2)? {
             ethertype if ethertype == EtherType::IPV4.0 => {
                 let ihl = usize::from(ip.first()? & 0xf) * 4;
                 let fragment = u16_at(ip, 6)? & 0x3fff;
@@ -80,6 +82,7 @@ impl TcpHeaders {
             return None;
         }
         Some(TcpHeaders {
+            l3,
             l4,
             len,
             flow: FlowKey {
@@ -108,11 +111,12 @@ impl TcpHeaders {
     /// Whether it is worth to [parse](Self::parse) headers to see whether they open a connection.
     #[inline]
     pub(crate) fn may_open(header: &[u8]) -> bool {
-        let ip_len = match header.get(ethernet::HEADER_LEN) {
+        let l3 = l3_of(header);
+        let ip_len = match header.get(l3) {
             Some(first) if first >> 4 == 4 => usize::from(first & 0xf) * 4,
             _ => IPV6_LEN,
         };
-        let flags = header.get(ethernet::HEADER_LEN + ip_len + 13);
+        let flags = header.get(l3 + ip_len + 13);
         flags.is_some_and(|flags| Flags(*flags).contains(Flags::SYN))
     }
 
@@ -130,7 +134,7 @@ impl TcpHeaders {
 
     /// Makes the headers in `frame`, a copy of the first packet's, those of `part`.
     pub(crate) fn patch(&self, frame: &mut [u8], part: Part) {
-        let l3 = ethernet::HEADER_LEN;
+        let l3 = self.l3;
         let total = self.len - l3 + part.len as usize;
         if self.is_ipv4() {
             put_u16(frame, l3 + 2, total as u16);
@@ -176,6 +180,16 @@ impl TcpHeaders {
 
     fn is_ipv4(&self) -> bool {
         self.flow.src.0.is_ipv4()
+    }
+}
+
+/// Where the IP header begins: behind an Ethernet header, and a tag of 802.1Q if there is one.
+fn l3_of(header: &[u8]) -> usize {
+    match u16_at(header, ethernet::HEADER_LEN - 2) {
+        Some(ethertype) if ethertype == EtherType::VLAN.0 => {
+            ethernet::HEADER_LEN + ethernet::TAG_LEN
+        }
+        _ => ethernet::HEADER_LEN,
     }
 }
 

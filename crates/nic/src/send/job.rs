@@ -108,10 +108,12 @@ impl Job {
         self.seek = is_ours.then_some(command);
     }
 
-    /// The flow that it opens, if it is a SYN; also of one that its host has made whole.
+    /// The flow that it opens, if it is a SYN; also of one that its host has made whole. One in a VLAN is another flow than any that the NIC
+    /// knows.
     pub(crate) fn opens(&self) -> Option<FlowKey> {
         let opened = |tcp: &TcpHeaders| tcp.opens().then_some(tcp.flow);
         match &self.tcp {
+            _ if ethernet::is_of_vlan(self.header()) => None,
             Some(tcp) => opened(tcp),
             None if TcpHeaders::may_open(self.header()) => opened(&self.made_whole()?),
             None => None,
@@ -140,6 +142,10 @@ impl Job {
         if !ours || header.len() < ethernet::HEADER_LEN || self.wanted && self.tcp.is_none() {
             return Err(ErrorCode::BadHeader);
         }
+        // A context's flow has no tag.
+        if self.send.context.is_some() && ethernet::is_tagged(header) {
+            return Err(ErrorCode::BadHeader);
+        }
         source::check(env.gather, env.regions)?;
         self.check_size(env.nic)?;
         self.check_context(env)
@@ -147,8 +153,13 @@ impl Job {
 
     fn check_size(&self, config: &NicConfig) -> Result<(), ErrorCode> {
         let packet = self.packet_payload();
-        let ip = usize::from(self.send.header_len) - ethernet::HEADER_LEN + packet as usize;
-        if ip > usize::from(config.mtu) {
+        // IEEE 802.3-2018 §3.2.7: a tag comes on top of what the MTU allows. More than one do not: ports have no room for that.
+        let link = match ethernet::is_tagged(self.header()) {
+            true => ethernet::HEADER_LEN + ethernet::TAG_LEN,
+            false => ethernet::HEADER_LEN,
+        };
+        let len = usize::from(self.send.header_len) + packet as usize;
+        if len > usize::from(config.mtu) + link {
             return Err(ErrorCode::TooLarge);
         }
         let cut = packet < self.send.payload_len;

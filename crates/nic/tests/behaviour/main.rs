@@ -11,6 +11,7 @@ mod nvme;
 mod receive;
 mod setup;
 mod splice;
+mod tagged;
 mod traces;
 mod transmit;
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::{BATCH, RECEIVED, STRIDE};
+use super::{BATCH, RECEIVED, STRIDE, TAG_LEN};
 use crate::interface::check;
 
 /// A packet socket that receives nothing yet.
@@ -29,7 +29,12 @@ pub(super) fn set_up(socket: &OwnedFd, index: u32) -> io::Result<()> {
         PACKET_IGNORE_OUTGOING,
         &(1 as c_int),
     )?;
-    refuse_tagged(socket)?;
+    set(
+        socket,
+        libc::SOL_PACKET,
+        libc::PACKET_AUXDATA,
+        &(1 as c_int),
+    )?;
     for (force, usual) in [
         (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
         (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
@@ -59,32 +64,6 @@ pub(super) fn set_up(socket: &OwnedFd, index: u32) -> io::Result<()> {
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Refuses frames with a VLAN tag, which the kernel would give without it: they are not for stations without a tag.
-fn refuse_tagged(socket: &OwnedFd) -> io::Result<()> {
-    let instruction = |code: u32, jf: u8, k: u32| libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf,
-        k,
-    };
-    const VLAN_TAG_PRESENT: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32;
-    let mut program = [
-        instruction(
-            libc::BPF_LD | libc::BPF_B | libc::BPF_ABS,
-            0,
-            VLAN_TAG_PRESENT,
-        ),
-        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, 0),
-    ];
-    let filter = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
-}
-
 /// Sends frames, each with its header, that are at these places (start, length). Gives how many were taken, at least one.
 pub(super) fn send(
     socket: &OwnedFd,
@@ -111,37 +90,75 @@ pub(super) fn send(
     usize::try_from(sent).map_err(|_| last_error())
 }
 
-/// Receives frames with their headers, one in each [`STRIDE`] of `bytes`, and writes down their lengths. Gives their number, at
-/// least one.
+/// A frame that has come.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Arrived {
+    /// Its bytes, with virtio-net's header.
+    pub(super) len: usize,
+    /// The tag that the kernel has taken out of it.
+    pub(super) tag: Option<[u8; TAG_LEN]>,
+}
+
+/// Receives frames with their headers, one in each [`STRIDE`] of `bytes`, behind room for a tag. Gives their number, at least one.
 pub(super) fn receive(
     socket: &OwnedFd,
     bytes: &mut [u8],
-    lens: &mut [usize; RECEIVED],
+    arrived: &mut [Arrived; RECEIVED],
 ) -> Result<usize, Errno> {
     // SAFETY: both are made of integers and pointers, and may be all zeroes.
     let mut parts: [libc::iovec; RECEIVED] = unsafe { zeroed() };
     // SAFETY: as above.
     let mut messages: [libc::mmsghdr; RECEIVED] = unsafe { zeroed() };
-    let rooms = bytes.chunks_exact_mut(STRIDE);
+    let mut controls = [[0u64; CONTROL]; RECEIVED];
+    let rooms = bytes.chunks_exact_mut(STRIDE).zip(&mut controls);
     let mut count = 0;
-    for (room, (part, message)) in rooms.zip(parts.iter_mut().zip(&mut messages)) {
+    for ((room, control), (part, message)) in rooms.zip(parts.iter_mut().zip(&mut messages)) {
+        let room = &mut room[TAG_LEN..];
         part.iov_base = room.as_mut_ptr().cast();
         part.iov_len = room.len();
         message.msg_hdr.msg_iov = part;
         message.msg_hdr.msg_iovlen = 1;
+        message.msg_hdr.msg_control = control.as_mut_ptr().cast();
+        message.msg_hdr.msg_controllen = size_of_val(control) as _;
         count += 1;
     }
-    // SAFETY: the first `count` messages name one part each, of `bytes`, which is borrowed exclusively.
+    // SAFETY: the first `count` messages name one part each, of `bytes`, and a control buffer, all of which are borrowed exclusively.
     let received = unsafe {
         let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
         let timeout = std::ptr::null_mut();
         libc::recvmmsg(fd, messages.as_mut_ptr(), count, flags, timeout)
     };
     let received = usize::try_from(received).map_err(|_| last_error())?;
-    for (len, message) in lens.iter_mut().zip(&messages[..received]) {
-        *len = message.msg_len as usize;
+    for (arrived, message) in arrived.iter_mut().zip(&messages[..received]) {
+        *arrived = Arrived {
+            len: message.msg_len as usize,
+            tag: tag_of(&message.msg_hdr),
+        };
     }
     Ok(received)
+}
+
+/// The tag that the kernel has taken out of a frame (packet(7): `PACKET_AUXDATA`), as it was there.
+fn tag_of(message: &libc::msghdr) -> Option<[u8; TAG_LEN]> {
+    const LEN: u32 = size_of::<libc::tpacket_auxdata>() as u32;
+    // SAFETY: the kernel has written the length of what it has put into the control buffer, which is there and aligned.
+    let header = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
+    // SAFETY: it computes a length.
+    let whole = unsafe { libc::CMSG_LEN(LEN) } as usize;
+    let kind = (header.cmsg_level, header.cmsg_type);
+    if kind != (libc::SOL_PACKET, libc::PACKET_AUXDATA) || (header.cmsg_len as usize) < whole {
+        return None;
+    }
+    // SAFETY: the header says that so many bytes of data are behind it, which are integers.
+    let auxdata =
+        unsafe { (libc::CMSG_DATA(header).cast::<libc::tpacket_auxdata>()).read_unaligned() };
+    let says = |flag| auxdata.tp_status & flag != 0;
+    let kind = match says(libc::TP_STATUS_VLAN_TPID_VALID) {
+        true => auxdata.tp_vlan_tpid,
+        false => libc::ETH_P_8021Q as u16,
+    };
+    let [[a, b], [c, d]] = [kind, auxdata.tp_vlan_tci].map(u16::to_be_bytes);
+    says(libc::TP_STATUS_VLAN_VALID).then_some([a, b, c, d])
 }
 
 fn set<T>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
@@ -155,6 +172,8 @@ fn last_error() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
+/// Words of a buffer for what comes with a frame: a header, and `tpacket_auxdata`.
+const CONTROL: usize = 5;
 /// Super-frames count with all of their memory: room for some hundred of them.
 const SOCKET_BUFFER: c_int = 16 << 20;
 

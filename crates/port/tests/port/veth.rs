@@ -106,18 +106,37 @@ fn super_frames_pass_between_packet_sockets() {
     });
 }
 
+/// The kernel takes the outermost tag out of what it receives.
 #[test]
-fn tagged_frames_are_not_for_whoever_has_no_tag() {
+fn tags_pass_between_packet_sockets() {
     with_veth(1, || {
         let open = |name| Packet::open(name, PacketConfig::default()).unwrap();
         let (mut left, mut right) = (open("v0"), open("v1"));
-        let mut tagged = vec![0; 80];
-        tagged[12..16].copy_from_slice(&[0x81, 0x00, 0, 7]);
-        let plain = numbered(1);
         let now = Instant::now();
-        send(&mut left, now, &[tagged], Meta::default());
-        send(&mut left, now, &plain, Meta::default());
-        assert_eq!(bytes(receive_ours(&mut right, 1)), plain);
+        let tagged = |frame: &[u8], tags: &[u8]| [&frame[..12], tags, &frame[12..]].concat();
+        let mut frames = numbered(5);
+        let tags = [
+            &[0x81, 0x00, 0x60, 7][..],
+            &[0x81, 0x00, 0x20, 0],
+            &[0x88, 0xa8, 0, 7],
+            &[0x88, 0xa8, 0, 7, 0x81, 0x00, 0, 5],
+        ];
+        for (frame, tags) in frames.iter_mut().zip(tags) {
+            *frame = tagged(frame, tags);
+        }
+        // All that an interface with an MTU of 1500 takes.
+        frames[0].resize(1518, 7);
+        send(&mut left, now, &frames, Meta::default());
+        assert_eq!(bytes(receive_ours(&mut right, 5)), frames);
+
+        let frame = tagged(&segment(60_000), tags[0]);
+        let meta = Meta {
+            gso_size: 1400,
+            needs_checksum: Some((38, 16)),
+            checksum_valid: true,
+        };
+        send(&mut left, now, std::slice::from_ref(&frame), meta);
+        assert_eq!(receive_ours(&mut right, 1), [(frame, meta)]);
     });
 }
 

@@ -67,6 +67,27 @@ fn tags_are_passed_over() {
 }
 
 #[test]
+fn a_frame_is_of_a_vlan_by_the_number_of_a_tag() {
+    let frame = |tags: &[u8]| [&[0x11; 12], tags, &[0x08, 0x00, 0x81, 0x00, 0, 9]].concat();
+    for (tags, is_tagged, is_of_vlan) in [
+        (&[][..], false, false),
+        (&[0x81, 0x00, 0, 1], true, true),
+        (&[0x88, 0xa8, 0x10, 0], true, false),
+        // A priority.
+        (&[0x81, 0x00, 0xe0, 0], true, false),
+        (&[0x88, 0xa8, 0xe0, 0, 0x81, 0x00, 1, 0], true, true),
+    ] {
+        let frame = frame(tags);
+        assert_eq!(ethernet::is_tagged(&frame), is_tagged, "{tags:x?}");
+        assert_eq!(ethernet::is_of_vlan(&frame), is_of_vlan, "{tags:x?}");
+    }
+    // The tag is not all there.
+    let cut = &frame(&[0x81, 0x00, 0, 1])[..15];
+    assert!(ethernet::is_tagged(cut) && !ethernet::is_of_vlan(cut));
+    assert!(!ethernet::is_tagged(&cut[..13]));
+}
+
+#[test]
 fn arp_for_other_networks_is_refused() {
     let packet = arp::Packet {
         operation: Operation::Request,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nic::ring::RecvDescriptor;
 use proptest::prelude::*;
 use wire::SeqNum;
 use wire::tcp::{Flags, Options, SackBlocks};
@@ -33,6 +34,24 @@ fn a_reset_inside_of_the_window_is_challenged_now_and_then() {
     challenged(&mut rig, &reset);
     assert_eq!(rig.reported(), []);
     assert_eq!(rig.counters().accel_splice_challenges, 2);
+}
+
+/// A segment of a VLAN is another connection's; one with a priority alone is the peer's.
+#[test]
+fn a_segment_of_a_vlan_is_the_hosts() {
+    for (vlan, forwarded) in [(5, 0), (0, 1)] {
+        for (flags, payload) in [(ACK, &b"data"[..]), (RST, b"")] {
+            let mut rig = Rig::new();
+            let mut segment = rig.segment(A, 0, 0, flags, payload);
+            segment.splice(12..12, [0x81, 0x00, 0, vlan]);
+            assert_eq!(rig.frame(&segment).len(), forwarded);
+            let reported = rig.reported();
+            match vlan {
+                0 => assert_eq!(reported.len(), usize::from(flags == RST)),
+                _ => assert!(matches!(reported[..], [RecvDescriptor::Packet(_)])),
+            }
+        }
+    }
 }
 
 #[test]
