@@ -24,7 +24,7 @@ mod sockets;
 mod statistics;
 mod symbols;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// What a case is called, and what it does.
@@ -68,14 +68,31 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-/// Runs this program with the library, which is built first.
+/// Runs this program with the library: the one beside the program `LONGSHORE`, or else one that is built first.
 fn preloaded() -> ExitCode {
     let own = std::env::current_exe().expect("this program's path");
+    let library = match std::env::var_os("LONGSHORE") {
+        Some(longshore) => PathBuf::from(longshore).with_file_name("libktls.so"),
+        None => build(&own),
+    };
+    assert!(library.is_file(), "no library at {}", library.display());
+    let counters = statistics::File::create();
+    let status = Command::new(own)
+        .args(std::env::args_os().skip(1))
+        .env("LD_PRELOAD", library)
+        .env(PRELOADED, "1")
+        .env(statistics::VARIABLE, counters.path())
+        .status()
+        .expect("this program");
+    ExitCode::from(u8::from(!status.success()))
+}
+
+/// Builds the library with the profile that this program is built with, and tells its path.
+fn build(own: &Path) -> PathBuf {
     let profile = own
         .parent()
-        .and_then(|deps| deps.parent())
+        .and_then(Path::parent)
         .expect("target/PROFILE/deps");
-    let library: PathBuf = profile.join("libktls.so");
     let mut build = Command::new(env!("CARGO"));
     build.args([
         "build",
@@ -88,19 +105,6 @@ fn preloaded() -> ExitCode {
     if profile.ends_with("release") {
         build.arg("--release");
     }
-    let built = build.status().expect("cargo");
-    assert!(
-        built.success() && library.is_file(),
-        "no library at {}",
-        library.display()
-    );
-    let counters = statistics::File::create();
-    let status = Command::new(own)
-        .args(std::env::args_os().skip(1))
-        .env("LD_PRELOAD", library)
-        .env(PRELOADED, "1")
-        .env(statistics::VARIABLE, counters.path())
-        .status()
-        .expect("this program");
-    ExitCode::from(u8::from(!status.success()))
+    assert!(build.status().expect("cargo").success(), "it builds");
+    profile.join("libktls.so")
 }

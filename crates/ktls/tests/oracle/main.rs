@@ -3,7 +3,8 @@
 //! and while the NIC's process is killed again and again. Every byte must be the right one, both ways, and none of them may be on the wire.
 //!
 //! It needs root, for network namespaces and TAP interfaces, and OpenSSL 3; otherwise it says what it lacks. `LONGSHORE_CASES` is the number of
-//! connections on each wire, `LONGSHORE_SEED` the first one's seed.
+//! connections on each wire, `LONGSHORE_SEED` the first one's seed. The programs are built first, unless `LONGSHORE` is the path of one, beside which
+//! the library is.
 //!
 //! ```text
 //!   program ── libktls ── Linux ── TAP ── longshore nic ── veth │ another namespace: Linux ── OpenSSL

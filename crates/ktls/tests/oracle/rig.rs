@@ -201,6 +201,13 @@ struct Files {
 }
 
 fn build() -> Files {
+    if let Some(longshore) = std::env::var_os("LONGSHORE") {
+        let longshore = PathBuf::from(longshore);
+        return Files {
+            library: longshore.with_file_name("libktls.so"),
+            longshore,
+        };
+    }
     let own = std::env::current_exe().expect("this program's path");
     let profile = own.parent().and_then(Path::parent);
     let profile = profile.expect("target/PROFILE/deps");
