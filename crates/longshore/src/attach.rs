@@ -20,7 +20,7 @@ use host::runtime::{BuildError, Builder, Device, Runtime};
 use host::{Cidr, Holder, SocketInfo};
 use port::Port;
 use port::impair::{Impair, Impairment, Impairments};
-use port::tap::{Tap, TapConfig};
+use port::tap::TapConfig;
 use rings::ConnectError;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use wire::ethernet::MacAddr;
@@ -150,15 +150,7 @@ fn attach_to_tap(
         None => interface::open(tap, config, count, &wire.addresses, &wire.peer_addresses)?,
         Some(Inheritance { estate, queues }) => {
             estate.bequeath(&mut builder);
-            let adopted = queues.into_iter().map(|queue| Tap::adopt(queue, config));
-            let adopted: Vec<Tap> = adopted.collect::<Result<_, _>>()?;
-            if let Some(other) = adopted
-                .iter()
-                .find(|it| !interface::is_named(tap, it.name()))
-            {
-                bail!("a queue of {} came for --tap {tap}", other.name());
-            }
-            adopted
+            interface::adopt(tap, config, queues)?
         }
     };
     let estate = Estate::of(&mut builder);

@@ -148,14 +148,7 @@ impl Service<'_> {
                     None => {}
                 }
                 self.poll_control(now, application, attached, was_told);
-                let after = match application.hands_over() {
-                    Some(service) => {
-                        let place = service.look_after_other(now, attached)?;
-                        self.set_heir(service.has_predecessor());
-                        place
-                    }
-                    None => Place::Ours,
-                };
+                let after = self.look_after_other(now, application, attached)?;
                 let before = std::mem::replace(&mut place, after);
                 if place == Place::Left {
                     return Ok(Ended::InOrder);
@@ -164,24 +157,45 @@ impl Service<'_> {
                     self.follow(place)?;
                 }
             }
-            slept = false;
-            if !progress {
-                let own = [application.poll_timeout(), heap.poll_timeout()];
-                let readiness = self.readiness.poll_timeout();
-                let service = application.hands_over().map(|it| &*it);
-                let other = service.and_then(|service| service.poll_timeout(now));
-                let deadlines = own.into_iter().chain([readiness, other]);
-                let deadline = deadlines.flatten().min();
-                let mut fds: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
-                fds.extend(self.control.iter().flat_map(|control| control.fds()));
-                fds.extend(service.and_then(HandsOver::other));
-                slept = attached.runtime.wait(now, deadline, &fds)?;
-            }
+            slept = !progress && self.wait(now, application, &heap, attached)?;
         }
     }
-}
 
-impl Service<'_> {
+    /// Sleeps until there may be something to do. Whether it has slept.
+    fn wait(
+        &self,
+        now: Instant,
+        application: &mut impl Application,
+        heap: &HeapTrimmer,
+        attached: &mut Attached,
+    ) -> Result<bool> {
+        let own = [application.poll_timeout(), heap.poll_timeout()];
+        let readiness = self.readiness.poll_timeout();
+        let service = application.hands_over().map(|it| &*it);
+        let other = service.and_then(|service| service.poll_timeout(now));
+        let deadlines = own.into_iter().chain([readiness, other]);
+        let mut fds: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
+        fds.extend(self.control.iter().flat_map(|control| control.fds()));
+        fds.extend(service.and_then(HandsOver::other));
+        let deadline = deadlines.flatten().min();
+        Ok(attached.runtime.wait(now, deadline, &fds)?)
+    }
+
+    /// Looks after the process that has the place, or had it before. Gives which one serves.
+    fn look_after_other(
+        &mut self,
+        now: Instant,
+        application: &mut impl Application,
+        attached: &mut Attached,
+    ) -> Result<Place> {
+        let Some(service) = application.hands_over() else {
+            return Ok(Place::Ours);
+        };
+        let place = service.look_after_other(now, attached)?;
+        self.set_heir(service.has_predecessor());
+        Ok(place)
+    }
+
     /// Answers on the control socket.
     fn poll_control(
         &mut self,

@@ -1,6 +1,7 @@
 //! The TAP interface that a stack of ours uses, and Linux's end of it.
 
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -57,8 +58,21 @@ pub fn open(
     Ok(taps)
 }
 
+/// The TAP interface whose queues another process has opened.
+///
+/// # Errors
+/// When one of them is none of this interface.
+pub fn adopt(name: &str, config: TapConfig, queues: Vec<OwnedFd>) -> Result<Vec<Tap>> {
+    let taps = queues.into_iter().map(|queue| Tap::adopt(queue, config));
+    let taps: Vec<Tap> = taps.collect::<Result<_, _>>()?;
+    match taps.iter().find(|tap| !is_named(name, tap.name())) {
+        Some(other) => bail!("a queue of {} came for --tap {name}", other.name()),
+        None => Ok(taps),
+    }
+}
+
 /// Whether this is the name of an interface that was asked for by `wanted`, in which `%d` stands for a number.
-pub fn is_named(wanted: &str, name: &str) -> bool {
+fn is_named(wanted: &str, name: &str) -> bool {
     let Some((front, back)) = wanted.split_once("%d") else {
         return wanted == name;
     };

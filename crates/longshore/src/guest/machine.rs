@@ -180,6 +180,18 @@ impl Machine<'_> {
         command
             .arg("-append")
             .arg("console=ttyS0 panic=-1 loglevel=6 mitigations=off no_timer_check");
+        self.add_serial_ports(&mut command);
+        self.add_directories(&mut command);
+        for socket in self.functions {
+            let socket = serde_json::json!({ "type": "unix", "path": socket });
+            let device = serde_json::json!({ "driver": "vfio-user-pci", "socket": socket });
+            command.arg("-device").arg(device.to_string());
+        }
+        command
+    }
+
+    /// Ports for the kernel's messages, for the terminal, and for the exit code.
+    fn add_serial_ports(&self, command: &mut Command) {
         command.arg("-chardev").arg(self.kernel_messages());
         command.args([
             "-serial",
@@ -192,20 +204,18 @@ impl Machine<'_> {
         command
             .arg("-serial")
             .arg(prefixed("file:", self.directory.join("code")));
-        directory(&mut command, "root", self.root.path(), ",readonly=on");
-        directory(&mut command, "told", &self.directory.join("told"), "");
+    }
+
+    /// The directories of this machine that the guest sees.
+    fn add_directories(&self, command: &mut Command) {
+        directory(command, "root", self.root.path(), ",readonly=on");
+        directory(command, "told", &self.directory.join("told"), "");
         if let Some(modules) = &self.image.modules {
-            directory(&mut command, "modules", modules, ",readonly=on");
+            directory(command, "modules", modules, ",readonly=on");
         }
         if let Some(shared) = &self.options.share {
-            directory(&mut command, "share", shared, "");
+            directory(command, "share", shared, "");
         }
-        for socket in self.functions {
-            let socket = serde_json::json!({ "type": "unix", "path": socket });
-            let device = serde_json::json!({ "driver": "vfio-user-pci", "socket": socket });
-            command.arg("-device").arg(device.to_string());
-        }
-        command
     }
 
     /// Where the kernel's messages go, and what this looks at.

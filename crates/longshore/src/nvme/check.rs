@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use host::nvme::initiator::{Blocks, Io, Namespace};
+use host::nvme::initiator::{Blocks, ControllerInfo, Io, Namespace};
 use l5p::nvme::initiator::Access;
 use serde::Serialize;
 
@@ -101,14 +101,6 @@ fn report(
     };
     let text = |field: &[u8]| String::from_utf8_lossy(field).trim().to_owned();
     let limits = controller.limits();
-    let known = [
-        ("read", true),
-        ("write", true),
-        ("flush", true),
-        ("compare", info.has_compare()),
-        ("write zeroes", info.has_write_zeroes()),
-        ("dataset management", info.has_dataset_management()),
-    ];
     Ok(Report {
         address: initiator.address().to_string(),
         subsystem: disk.nqn.to_string(),
@@ -129,14 +121,24 @@ fn report(
         max_transfer: limits.max_transfer,
         keep_alive_ms: controller.config().keep_alive.as_millis(),
         write_cache: info.has_write_cache(),
-        commands: known
-            .iter()
-            .filter(|(_, has)| *has)
-            .map(|(name, _)| *name)
-            .collect(),
+        commands: commands(info),
         namespaces: controller.namespaces().iter().map(Described::of).collect(),
         read_us,
     })
+}
+
+/// The I/O commands that a controller knows.
+fn commands(info: &ControllerInfo) -> Vec<&'static str> {
+    let known = [
+        ("read", true),
+        ("write", true),
+        ("flush", true),
+        ("compare", info.has_compare()),
+        ("write zeroes", info.has_write_zeroes()),
+        ("dataset management", info.has_dataset_management()),
+    ];
+    let has = known.iter().filter(|(_, has)| *has);
+    has.map(|(name, _)| *name).collect()
 }
 
 /// The median time that reading one block takes.

@@ -58,12 +58,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub fn run(options: &Options) -> Result<()> {
     let mut readiness = options.background.begin()?;
     let signals = Signals::block()?;
-    let store = Store::open(&options.root).with_context(|| {
-        format!(
-            "the directory {} can't be served; give --root a directory that you may read",
-            options.root.display()
-        )
-    })?;
+    let store = open_store(options)?;
     let secrets = Secrets::read(options)?;
     let read_again = directories(files_read_again(options))?;
     let file = options.patterns.as_deref();
@@ -118,6 +113,15 @@ pub fn run(options: &Options) -> Result<()> {
     let stopped = serving.shards.others.stop();
     attached.runtime.shutdown(Instant::now())?;
     stopped
+}
+
+fn open_store(options: &Options) -> Result<Store> {
+    Store::open(&options.root).with_context(|| {
+        format!(
+            "the directory {} can't be served; give --root a directory that you may read",
+            options.root.display()
+        )
+    })
 }
 
 /// What the servers of all cores are made of.

@@ -1,5 +1,6 @@
 //! One round: commands in random order, so many at a time, and everything counted meanwhile.
 
+use anyhow::Context;
 use host::read_cycles;
 
 use super::case::{Counted, Io};
@@ -65,11 +66,12 @@ impl Flight {
         self.count += 1;
     }
 
-    fn remove(&mut self, index: usize) -> Option<(u32, u32)> {
-        let (chunk, slot) = self.commands.get_mut(index)?.take()?;
+    fn remove(&mut self, index: usize) -> anyhow::Result<(u32, u32)> {
+        let command = self.commands.get_mut(index).and_then(Option::take);
+        let (chunk, slot) = command.context("a command has ended that was none")?;
         self.busy[slot as usize] = false;
         self.count -= 1;
-        Some((chunk, slot))
+        Ok((chunk, slot))
     }
 }
 
@@ -93,9 +95,7 @@ pub fn run<P: Protocol>(
         let mut aside = 0;
         world.poll_client(client);
         while let Some(index) = world.poll_done(client)? {
-            let (chunk, slot) = flight
-                .remove(index)
-                .ok_or_else(|| anyhow::anyhow!("a command has ended that was none"))?;
+            let (chunk, slot) = flight.remove(index)?;
             completed += 1;
             if load.pass == Pass::Read {
                 let checked = read_cycles();

@@ -112,28 +112,10 @@ fn check_frontend(
     (pools, folder): (&[&str], &Path),
 ) -> Result<Frontend, Wrong> {
     let mode = from.mode.unwrap_or(Mode::Http);
-    if from.listen.is_empty() {
-        return Err(place.at("listen").wrong(
-            "[]",
-            "give an address, like \"10.9.0.2:80\" or \"[fd09::2]:80\"",
-        ));
-    }
-    let listen = from
-        .listen
-        .iter()
-        .enumerate()
-        .map(|(index, text)| address(&place.at("listen").nth(index), text))
-        .collect::<Result<Vec<_>, _>>()?;
+    let listen = check_listen(&place.at("listen"), &from.listen)?;
     let routes = check_routes(place, from, mode, pools)?;
+    let splice = check_splice(&place.at("splice"), from)?;
     let matching = check_matching(place, from, folder)?;
-    if from.tls && from.splice.is_some_and(|splice| splice != Splice::Never) {
-        let remedy = "remove it: what a client sends in TLS is never spliced";
-        return Err(place.at("splice").wrong("…", remedy));
-    }
-    let splice = match matching {
-        None if !from.tls => from.splice.unwrap_or(Splice::Tunnels),
-        _ => Splice::Never,
-    };
     if mode == Mode::Tcp {
         http_only(place, from)?;
     }
@@ -170,6 +152,30 @@ fn check_frontend(
     })
 }
 
+fn check_listen(place: &Place, from: &[String]) -> Result<Vec<SocketAddr>, Wrong> {
+    if from.is_empty() {
+        let remedy = "give an address, like \"10.9.0.2:80\" or \"[fd09::2]:80\"";
+        return Err(place.wrong("[]", remedy));
+    }
+    from.iter()
+        .enumerate()
+        .map(|(index, text)| address(&place.nth(index), text))
+        .collect()
+}
+
+/// What is searched for patterns, or comes in TLS, is never spliced.
+fn check_splice(place: &Place, from: &file::Frontend) -> Result<Splice, Wrong> {
+    let remedy = match (&from.matching, from.tls) {
+        (None, false) => return Ok(from.splice.unwrap_or(Splice::Tunnels)),
+        (Some(_), _) => "remove it: what is searched for patterns is never spliced",
+        (None, true) => "remove it: what a client sends in TLS is never spliced",
+    };
+    match from.splice {
+        None | Some(Splice::Never) => Ok(Splice::Never),
+        Some(_) => Err(place.wrong("…", remedy)),
+    }
+}
+
 /// HTTP/2 is agreed on in the handshake of TLS, and has heads that can't be searched.
 fn check_http2(place: &Place, from: &file::Frontend, mode: Mode) -> Result<bool, Wrong> {
     let remedy = match (mode, from.tls, from.matching.is_some()) {
@@ -193,10 +199,6 @@ fn check_matching(
     let Some(matching) = &from.matching else {
         return Ok(None);
     };
-    if from.splice.is_some_and(|splice| splice != Splice::Never) {
-        let remedy = "remove it: what is searched for patterns is never spliced";
-        return Err(place.at("splice").wrong("…", remedy));
-    }
     let wrong = |error: String| {
         let name = matching.file.display().to_string();
         let place = place.at("match").at("file");

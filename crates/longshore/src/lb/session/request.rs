@@ -10,6 +10,7 @@ use crate::lb::http::{
 };
 use crate::lb::leg::Filled;
 
+use super::exchange::Exchange;
 use super::{Fate, RETIRE_TIME, Session, Shared, Stage, Step};
 
 impl Session {
@@ -116,22 +117,10 @@ impl Session {
         let head = &self.client.inbox.bytes()[start..end];
         let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let request = Request::parse(head, &mut storage).map_err(|status| (status, false))?;
-        exchange.is_head = request.method == "HEAD";
-        exchange.is_newer = request.is_newer;
-        exchange.is_idempotent = request.is_idempotent();
-        // Behind CONNECT a client may have sent bytes of its tunnel, which are no request if the tunnel is refused (RFC 9931).
-        let keeps = request.keep_alive && request.upgrading != Upgrading::Connect;
-        exchange.client_keeps = keeps;
-        exchange.is_last = !request.keep_alive;
-        exchange.upgrading = request.upgrading;
-        exchange.expects = request.is_newer && request.field("expect").is_some();
-        exchange.request.content = Body::new(request.framing);
-        if request.upgrading == Upgrading::Upgrade {
-            exchange.protocols = request.protocols();
-        }
-        let has_no_content = request.framing.is_empty();
+        exchange.begin_request(&request);
+        let may_go_on = exchange.client_keeps && request.framing.is_empty();
         if request.max_forwards() == Some(0) {
-            let keep_alive = keeps && has_no_content && !sh.tells_to_close();
+            let keep_alive = may_go_on && !sh.tells_to_close();
             answer(
                 &mut exchange.replay.bytes,
                 &request,
@@ -145,7 +134,7 @@ impl Session {
             .routes
             .find(request.host, request.target.as_bytes())
         else {
-            return Err((Status::NOT_FOUND, keeps && has_no_content));
+            return Err((Status::NOT_FOUND, may_go_on));
         };
         exchange.pool = pool;
         exchange.hash = match &sh.pools[pool].config.hash_header {
@@ -176,6 +165,24 @@ impl Session {
     /// What consistent hashing goes by if there is no header field for it.
     pub(super) fn source_hash(&self) -> u64 {
         source_hash(self.endpoints.source.ip())
+    }
+}
+
+impl Exchange {
+    /// Has what a request's head says of it.
+    fn begin_request(&mut self, request: &Request<'_, '_>) {
+        self.is_head = request.method == "HEAD";
+        self.is_newer = request.is_newer;
+        self.is_idempotent = request.is_idempotent();
+        // Behind CONNECT a client may have sent bytes of its tunnel, which are no request if the tunnel is refused (RFC 9931).
+        self.client_keeps = request.keep_alive && request.upgrading != Upgrading::Connect;
+        self.is_last = !request.keep_alive;
+        self.upgrading = request.upgrading;
+        self.expects = request.is_newer && request.field("expect").is_some();
+        self.request.content = Body::new(request.framing);
+        if request.upgrading == Upgrading::Upgrade {
+            self.protocols = request.protocols();
+        }
     }
 }
 

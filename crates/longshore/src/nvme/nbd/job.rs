@@ -29,6 +29,15 @@ pub(super) struct Job {
     pub(super) error: Option<Errno>,
 }
 
+/// What one command does of a request.
+struct Part<'a> {
+    io: Io,
+    /// Bytes of the export.
+    len: u64,
+    /// The memory of its data, if it has any, and the bytes that are used.
+    memory: Option<(&'a Block, u32)>,
+}
+
 impl Job {
     /// A job for a request that the export has found to be in order.
     pub(super) fn new(
@@ -97,6 +106,16 @@ impl Job {
             self.in_flight += 1;
             return Ok(Some(id));
         }
+        let Part { io, len, memory } = self.next_part(left, export, zeroes);
+        let id = ask(initiator, export, io, memory)?;
+        self.next += len;
+        self.next_block += 1;
+        self.in_flight += 1;
+        Ok(Some(id))
+    }
+
+    /// What is to be asked for next, of so many bytes that are left.
+    fn next_part<'a>(&'a self, left: u64, export: &Export, zeroes: &'a Block) -> Part<'a> {
         let fua = self.request.fua;
         let blocks = |len: u64| Blocks {
             start: self.next / u64::from(export.block_size),
@@ -136,11 +155,7 @@ impl Job {
                 (io, left, Some((block, *len)))
             }
         };
-        let id = ask(initiator, export, io, memory)?;
-        self.next += len;
-        self.next_block += 1;
-        self.in_flight += 1;
-        Ok(Some(id))
+        Part { io, len, memory }
     }
 
     /// A command of it is complete.

@@ -84,6 +84,7 @@ impl Negotiation {
         }
     }
 
+    /// Answers an option. Gives how the handshake ends, if it does with this.
     fn answer(
         &mut self,
         kind: u32,
@@ -91,13 +92,7 @@ impl Negotiation {
         export: &Export,
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
-        let mut say = |what: u32, data: &[u8]| {
-            out.extend(OPTION_REPLY_MAGIC.to_be_bytes());
-            out.extend(kind.to_be_bytes());
-            out.extend(what.to_be_bytes());
-            out.extend((data.len() as u32).to_be_bytes());
-            out.extend(data);
-        };
+        let mut say = |what: u32, data: &[u8]| put_reply(out, kind, what, data);
         let transmission = Outcome::Transmission {
             structured: self.structured,
         };
@@ -136,17 +131,9 @@ impl Negotiation {
                     );
                 }
                 Some(_) => {
-                    let mut facts = Vec::new();
-                    facts.extend(info::EXPORT.to_be_bytes());
-                    facts.extend(export.size.to_be_bytes());
-                    facts.extend(export.flags(self.structured).to_be_bytes());
-                    say(reply::INFO, &facts);
-                    facts.clear();
-                    facts.extend(info::BLOCK_SIZE.to_be_bytes());
-                    for size in export.block_sizes() {
-                        facts.extend(size.to_be_bytes());
+                    for facts in facts_of(export, self.structured) {
+                        say(reply::INFO, &facts);
                     }
-                    say(reply::INFO, &facts);
                     say(reply::ACK, &[]);
                     if kind == option::GO {
                         return Some(transmission);
@@ -157,6 +144,28 @@ impl Negotiation {
         }
         None
     }
+}
+
+fn put_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+    out.extend(OPTION_REPLY_MAGIC.to_be_bytes());
+    out.extend(option.to_be_bytes());
+    out.extend(kind.to_be_bytes());
+    out.extend((data.len() as u32).to_be_bytes());
+    out.extend(data);
+}
+
+/// What INFO and GO tell of an export: its size and flags, and the sizes of its blocks.
+fn facts_of(export: &Export, structured: bool) -> [Vec<u8>; 2] {
+    let mut of_export = Vec::new();
+    of_export.extend(info::EXPORT.to_be_bytes());
+    of_export.extend(export.size.to_be_bytes());
+    of_export.extend(export.flags(structured).to_be_bytes());
+    let mut block_sizes = Vec::new();
+    block_sizes.extend(info::BLOCK_SIZE.to_be_bytes());
+    for size in export.block_sizes() {
+        block_sizes.extend(size.to_be_bytes());
+    }
+    [of_export, block_sizes]
 }
 
 /// The export's name in the data of INFO or GO, which a list of wishes follows. `None`: the data makes no sense.

@@ -16,25 +16,7 @@ pub(super) fn check(
     from: &file::Pool,
     folder: &Path,
 ) -> Result<Pool, Wrong> {
-    if from.backends.is_empty() {
-        return Err(place
-            .at("backends")
-            .wrong("[]", "give an address, like \"10.9.0.1:8081\""));
-    }
-    let secured = secured::check(place, from, folder)?;
-    let mut backends: Vec<Backend> = Vec::new();
-    for (index, backend) in from.backends.iter().enumerate() {
-        let place = place.at("backends").nth(index);
-        let backend = check_backend(&place, backend, &secured)?;
-        if backends
-            .iter()
-            .any(|other| other.address == backend.address)
-        {
-            let remedy = "the pool has this address already; set `weight` for a larger share";
-            return Err(place.at("address").wrong(backend.address, remedy));
-        }
-        backends.push(backend);
-    }
+    let backends = check_backends(place, from, folder)?;
     let balance = from.balance.unwrap_or(Balance::RoundRobin);
     if let Some(header) = &from.hash_header {
         let place = place.at("hash-header");
@@ -72,6 +54,29 @@ pub(super) fn check(
             .number(from.panic_threshold, 1, 0, 100)?,
         health: check_health(&place.at("health"), from.health.as_ref())?,
     })
+}
+
+fn check_backends(place: &Place, from: &file::Pool, folder: &Path) -> Result<Vec<Backend>, Wrong> {
+    if from.backends.is_empty() {
+        return Err(place
+            .at("backends")
+            .wrong("[]", "give an address, like \"10.9.0.1:8081\""));
+    }
+    let secured = secured::check(place, from, folder)?;
+    let mut backends: Vec<Backend> = Vec::new();
+    for (index, backend) in from.backends.iter().enumerate() {
+        let place = place.at("backends").nth(index);
+        let backend = check_backend(&place, backend, &secured)?;
+        if backends
+            .iter()
+            .any(|other| other.address == backend.address)
+        {
+            let remedy = "the pool has this address already; set `weight` for a larger share";
+            return Err(place.at("address").wrong(backend.address, remedy));
+        }
+        backends.push(backend);
+    }
+    Ok(backends)
 }
 
 fn check_backend(

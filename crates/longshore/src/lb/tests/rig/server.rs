@@ -66,18 +66,26 @@ impl Server {
         if peer.is_broken {
             return;
         }
+        let dies = match self.manner {
+            Manner::Dies => !peer.input.is_empty(),
+            Manner::DiesMidway => peer.sent > 600_000,
+            _ => false,
+        };
+        if dies {
+            let _ = stack.abort(now, peer.id);
+            peer.is_broken = true;
+            return;
+        }
         match self.manner {
-            Manner::Silent | Manner::Reluctant => {}
+            Manner::Silent | Manner::Reluctant | Manner::Dies => {}
             Manner::Stalls(len) => {
-                if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
-                    peer.input.drain(..end);
+                if take_head(&mut peer.input).is_some() {
                     peer.out.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\n");
                     peer.out.append(&mut content(len));
                 }
             }
             Manner::Hasty => {
-                if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
-                    peer.input.drain(..end);
+                if take_head(&mut peer.input).is_some() {
                     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhasty";
                     peer.out.extend_from_slice(answer);
                 }
@@ -86,42 +94,10 @@ impl Server {
                 peer.out.append(&mut peer.input);
                 peer.ends |= peer.at_end;
             }
-            Manner::Dies if peer.input.is_empty() => {}
-            Manner::Dies => {
-                let _ = stack.abort(now, peer.id);
-                peer.is_broken = true;
-            }
-            Manner::DiesMidway if peer.sent > 600_000 => {
-                let _ = stack.abort(now, peer.id);
-                peer.is_broken = true;
-            }
-            Manner::Introduced => {
-                if self.introduction.is_none()
-                    && let Parsed::Complete { len, endpoints } = proxy_protocol::parse(&peer.input)
-                {
-                    peer.input.drain(..len);
-                    self.introduction = endpoints;
-                }
-                if let Some(endpoints) = self.introduction
-                    && let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20)
-                {
-                    peer.input.drain(..end);
-                    let content = format!("{} {}", endpoints.source, endpoints.destination);
-                    let head = format!(
-                        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
-                        content.len()
-                    );
-                    peer.out.extend_from_slice(head.as_bytes());
-                    peer.out.extend_from_slice(content.as_bytes());
-                }
-            }
+            Manner::Introduced => self.tell_introduction(),
             Manner::Continues => {
-                if !self.has_continued
-                    && matches!(
-                        find_head(&peer.input, &mut 0, 1 << 20),
-                        Head::Complete { .. }
-                    )
-                {
+                let head = find_head(&peer.input, &mut 0, 1 << 20);
+                if !self.has_continued && matches!(head, Head::Complete { .. }) {
                     self.has_continued = true;
                     let continues = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(2);
                     peer.out.extend_from_slice(&continues);
@@ -130,20 +106,7 @@ impl Server {
                 }
                 respond(&mut peer.input, &mut peer.out, &mut peer.ends, self.port);
             }
-            Manner::Upgrades => {
-                if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
-                    let is_connect = peer.input.starts_with(b"CONNECT");
-                    peer.input.drain(..end);
-                    let head: &[u8] = match is_connect {
-                        true => b"HTTP/1.1 200 OK\r\n\r\n",
-                        false => {
-                            b"HTTP/1.1 101 Yes\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n"
-                        }
-                    };
-                    peer.out.extend_from_slice(head);
-                    self.manner = Manner::Echoes;
-                }
-            }
+            Manner::Upgrades => self.upgrade(),
             Manner::FailsChecks if is_check(&peer.input) => {
                 peer.input.clear();
                 let head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
@@ -157,6 +120,47 @@ impl Server {
                 peer.ends |= peer.at_end;
             }
         }
+    }
+
+    /// Agrees to another protocol.
+    fn upgrade(&mut self) {
+        let Some(head) = take_head(&mut self.peer.input) else {
+            return;
+        };
+        let answer: &[u8] = match head.starts_with(b"CONNECT") {
+            true => b"HTTP/1.1 200 OK\r\n\r\n",
+            false => b"HTTP/1.1 101 Yes\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n",
+        };
+        self.peer.out.extend_from_slice(answer);
+        self.manner = Manner::Echoes;
+    }
+
+    /// Answers a request with what the PROXY header before it says.
+    fn tell_introduction(&mut self) {
+        let peer = &mut self.peer;
+        if self.introduction.is_none()
+            && let Parsed::Complete { len, endpoints } = proxy_protocol::parse(&peer.input)
+        {
+            peer.input.drain(..len);
+            self.introduction = endpoints;
+        }
+        if let Some(endpoints) = self.introduction
+            && take_head(&mut peer.input).is_some()
+        {
+            let content = format!("{} {}", endpoints.source, endpoints.destination);
+            let len = content.len();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n");
+            peer.out.extend_from_slice(head.as_bytes());
+            peer.out.extend_from_slice(content.as_bytes());
+        }
+    }
+}
+
+/// Takes the head of a request, if all of it is there.
+fn take_head(input: &mut Vec<u8>) -> Option<Vec<u8>> {
+    match find_head(input, &mut 0, 1 << 20) {
+        Head::Complete { end, .. } => Some(input.drain(..end).collect()),
+        _ => None,
     }
 }
 
