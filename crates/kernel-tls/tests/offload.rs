@@ -9,6 +9,8 @@ mod files;
 #[path = "offload/forked.rs"]
 mod forked;
 mod keys;
+#[path = "offload/linux.rs"]
+mod linux;
 #[path = "offload/nic.rs"]
 mod nic;
 #[path = "offload/receive.rs"]

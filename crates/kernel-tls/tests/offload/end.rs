@@ -11,7 +11,7 @@ use attachment::{CryptoInfo, Direction, OffloadState};
 use kernel_tls::{Errno, RECORD_TYPE_DATA, Session, TLS_TX};
 use l5p::tls::{Algorithm, Output, Piece, Reader, Version};
 
-use crate::nic;
+use crate::{linux, nic};
 
 pub const CASES: [(u16, u16); 4] = [(0x0303, 51), (0x0303, 54), (0x0304, 52), (0x0304, 54)];
 
@@ -82,7 +82,7 @@ pub fn connect_unread() -> (Sender, TcpStream) {
     rustix::net::sockopt::set_socket_send_buffer_size(&socket, 64 << 10).expect("a buffer");
     socket.set_nodelay(true).expect("a TCP socket");
     let session = Arc::new(Session::new(socket.as_fd()).expect("an established socket"));
-    let cookie = nic::cookie(&socket);
+    let cookie = linux::cookie(&socket);
     let sender = Sender {
         socket,
         session,

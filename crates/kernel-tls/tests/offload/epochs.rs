@@ -14,7 +14,7 @@ use crate::end::{
     Received, connect, connect_unread, content, eventually, finish, info, keys, pattern, records,
 };
 use crate::files::file;
-use crate::nic;
+use crate::{linux, nic};
 
 /// The keys that [`info`] tells of.
 const CASE: (u16, u16) = (0x0304, 51);
@@ -248,7 +248,7 @@ fn a_nic_that_may_have_stopped_gets_no_framed_content_even_if_it_is_too_busy_to_
     sender.set_keys(&keys(CASE, 1, 9));
     let data = pattern(50_000);
     sender.send_all(&data[..20_000], RECORD_TYPE_DATA, 0);
-    let asked_at = nic::offset(&sender.socket);
+    let asked_at = linux::offset(&sender.socket);
     nic::die_when_stopped(&sender.socket);
     nic::be_busy_to_stop(&sender.socket, 3);
     ask_to_stop(sender.cookie);

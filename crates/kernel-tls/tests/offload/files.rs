@@ -13,9 +13,9 @@ use rustix::net::sockopt::set_socket_linger;
 use crate::end::{
     CASES, Sender, connect, connect_unread, content, eventually, finish, keys, pattern, records,
 };
-use crate::nic;
 use crate::restart::assert_is_boundary;
 use crate::signals::broken_pipes;
+use crate::{linux, nic};
 
 /// A file with these bytes and no name.
 pub fn file(bytes: &[u8]) -> File {
@@ -153,7 +153,7 @@ fn a_file_for_a_connection_that_is_over_is_one_signal() {
         }
         set_socket_linger(&peer, Some(Duration::ZERO)).expect("a socket option");
         drop(peer);
-        eventually("the reset comes", || nic::is_over(&sender.socket));
+        eventually("the reset comes", || linux::is_over(&sender.socket));
         let send = || broken_pipes(|| sender.send_file(&file, Some(0), 100_000));
         assert_eq!(send(), (Err(Errno::CONNRESET), 0));
         assert_eq!(send(), (Err(Errno::PIPE), 1));

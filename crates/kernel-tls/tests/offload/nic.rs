@@ -2,20 +2,20 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 
 use attachment::{
-    ATTACHED_LINE, Answer, Connection, CryptoInfo, Direction, Errno, Examine, Incoming,
-    OffloadState, Registry, Request, Resolved, Resume, Slab, SlotRef, SlotRequest, SocketFacts,
-    Tenant,
+    ATTACHED_LINE, Answer, Connection, CryptoInfo, Direction, Errno, Incoming, OffloadState,
+    Registry, Request, Resolved, Resume, Slab, SlotRef, SlotRequest, SocketFacts, Tenant,
 };
 use rustix::event::{PollFd, PollFlags, poll};
-use wire::{FlowKey, SeqNum};
+use wire::SeqNum;
+
+use crate::linux::{Linux, cookie};
 
 /// What happened to a connection at a position of its stream.
 #[derive(Clone, Debug)]
@@ -231,32 +231,6 @@ pub fn reuse_slot(cookie: u64, look: impl FnOnce(&SlotRef)) {
     look(&slot);
 }
 
-/// Linux, which says of any socket what was written to it.
-struct Linux;
-
-impl Examine for Linux {
-    fn examine(&mut self, socket: BorrowedFd<'_>, tenant: u32) -> Result<SocketFacts, Errno> {
-        let address = (Ipv4Addr::LOCALHOST.into(), 1);
-        Ok(SocketFacts {
-            tenant,
-            interface: 1,
-            flow: FlowKey {
-                src: address,
-                dst: address,
-            },
-            cookie: cookie(socket),
-            acknowledged: offset(socket),
-            unacknowledged: 0,
-            received: 0,
-            unread: 0,
-            window: 0,
-            reordered: false,
-            peer_has_ended: false,
-            timestamp: None,
-        })
-    }
-}
-
 /// Sequence numbers begin shortly before they begin again.
 const FIRST: u32 = 0u32.wrapping_sub(100_000);
 
@@ -280,62 +254,17 @@ fn act(order: SlotRequest) -> Answer {
                 }
                 slot.slot()
                     .set_status(direction, slot.generation(), OffloadState::Offloaded);
-                if direction == Direction::Receive {
-                    // It opens nothing.
-                    let flow = world.flows.entry(cookie).or_default();
-                    flow.slot = Some(slot);
-                    flow.resumed_receiving += usize::from(resume.is_some());
-                    return Answer::at(tcpsn(0));
+                match direction {
+                    Direction::Receive => world.opens(cookie, slot, resume.is_some()),
+                    Direction::Transmit => world.makes(cookie, slot, offset, info, resume),
                 }
-                if resume.is_none() && world.busy.contains(&cookie) {
-                    return Answer::refused(Errno::BUSY);
-                }
-                let flow = world.flows.entry(cookie).or_default();
-                flow.slot = Some(slot);
-                flow.is_told = true;
-                match resume {
-                    Some(resume) => {
-                        flow.resumed.push(resume);
-                        world.busy.retain(|busy| *busy != cookie);
-                    }
-                    None => flow.key_changes.push(KeyChange {
-                        offset,
-                        keys: Some(info),
-                    }),
-                }
-                Answer::at(tcpsn(offset))
             })
         }
         SlotRequest::Stop {
             slot,
             direction,
             socket,
-        } => {
-            let (cookie, offset) = (socket.cookie, socket.acknowledged);
-            with(|world| {
-                if let Some(left @ 1..) = world.busy_to_stop.get_mut(&cookie) {
-                    *left -= 1;
-                    return Answer::refused(Errno::BUSY);
-                }
-                let flow = world.flows.entry(cookie).or_default();
-                // Another one's, of which this one has not been told, or of another slot.
-                let is_known = flow.is_told && flow.slot.as_ref() == Some(&slot);
-                if !flow.key_changes.is_empty() && !is_known {
-                    return Answer::refused(Errno::STALE);
-                }
-                if flow
-                    .key_changes
-                    .last()
-                    .is_some_and(|change| change.keys.is_none())
-                {
-                    return Answer::refused(Errno::NOENT);
-                }
-                slot.slot()
-                    .set_status(direction, slot.generation(), OffloadState::None);
-                flow.key_changes.push(KeyChange { offset, keys: None });
-                Answer::at(tcpsn(offset))
-            })
-        }
+        } => with(|world| world.stops(&slot, direction, &socket)),
         SlotRequest::Release { slot, .. } => {
             with(|world| {
                 for flow in world.flows.values_mut() {
@@ -347,6 +276,67 @@ fn act(order: SlotRequest) -> Answer {
         }
         // Nothing of records.
         SlotRequest::Pdus { .. } | SlotRequest::Settle { .. } => Answer::refused(Errno::NODEV),
+    }
+}
+
+impl World {
+    /// Is to open the records of a socket: it opens none.
+    fn opens(&mut self, cookie: u64, slot: SlotRef, resumes: bool) -> Answer {
+        let flow = self.flows.entry(cookie).or_default();
+        flow.slot = Some(slot);
+        flow.resumed_receiving += usize::from(resumes);
+        Answer::at(tcpsn(0))
+    }
+
+    /// Makes the records of a socket from `offset` on.
+    fn makes(
+        &mut self,
+        cookie: u64,
+        slot: SlotRef,
+        offset: u64,
+        info: CryptoInfo,
+        resume: Option<Resume>,
+    ) -> Answer {
+        if resume.is_none() && self.busy.contains(&cookie) {
+            return Answer::refused(Errno::BUSY);
+        }
+        let flow = self.flows.entry(cookie).or_default();
+        flow.slot = Some(slot);
+        flow.is_told = true;
+        match resume {
+            Some(resume) => {
+                flow.resumed.push(resume);
+                self.busy.retain(|busy| *busy != cookie);
+            }
+            None => flow.key_changes.push(KeyChange {
+                offset,
+                keys: Some(info),
+            }),
+        }
+        Answer::at(tcpsn(offset))
+    }
+
+    /// Makes no more records of a socket.
+    fn stops(&mut self, slot: &SlotRef, direction: Direction, socket: &SocketFacts) -> Answer {
+        if let Some(left @ 1..) = self.busy_to_stop.get_mut(&socket.cookie) {
+            *left -= 1;
+            return Answer::refused(Errno::BUSY);
+        }
+        let flow = self.flows.entry(socket.cookie).or_default();
+        // Another one's, of which this one has not been told, or of another slot.
+        let is_known = flow.is_told && flow.slot.as_ref() == Some(slot);
+        if !flow.key_changes.is_empty() && !is_known {
+            return Answer::refused(Errno::STALE);
+        }
+        let last = flow.key_changes.last();
+        if last.is_some_and(|change| change.keys.is_none()) {
+            return Answer::refused(Errno::NOENT);
+        }
+        slot.slot()
+            .set_status(direction, slot.generation(), OffloadState::None);
+        let offset = socket.acknowledged;
+        flow.key_changes.push(KeyChange { offset, keys: None });
+        Answer::at(tcpsn(offset))
     }
 }
 
@@ -430,50 +420,4 @@ pub fn refuse(socket: impl AsFd) {
 /// What the NIC knows of a socket.
 pub fn flow(cookie: u64) -> Flow {
     with(|world| world.flows.get(&cookie).cloned().unwrap_or_default())
-}
-
-pub fn cookie(socket: impl AsFd) -> u64 {
-    rustix::net::sockopt::socket_cookie(socket).expect("a socket")
-}
-
-/// How many bytes were written to a socket (`tcp_info`: sent, without retransmissions, and not sent yet).
-pub fn offset(socket: impl AsFd) -> u64 {
-    let info = info(socket);
-    let long = |at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap());
-    let short = |at: usize| u32::from_ne_bytes(info[at..at + 4].try_into().unwrap());
-    long(200) - long(208) + u64::from(short(144))
-}
-
-/// Bytes that the peer has not acknowledged.
-pub fn unacknowledged(socket: impl AsFd) -> i32 {
-    let mut bytes = 0;
-    // SAFETY: the request writes an `int`.
-    let asked = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    assert_eq!(asked, 0);
-    bytes
-}
-
-/// Whether TCP is done with the connection (`TCP_CLOSE`).
-pub fn is_over(socket: impl AsFd) -> bool {
-    info(socket)[0] == 7
-}
-
-/// `struct tcp_info`.
-fn info(socket: impl AsFd) -> [u8; 256] {
-    let mut info = [0_u8; 256];
-    let mut len = info.len() as libc::socklen_t;
-    // SAFETY: room for the answer, with its length.
-    let asked = unsafe {
-        use std::os::fd::AsRawFd;
-        let fd = socket.as_fd().as_raw_fd();
-        libc::getsockopt(
-            fd,
-            libc::SOL_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    assert_eq!(asked, 0);
-    info
 }

@@ -15,7 +15,7 @@ use crate::end::{
     pattern, read_all, records,
 };
 use crate::epochs::ask_to_stop;
-use crate::nic;
+use crate::{linux, nic};
 
 /// Processor time that this process has used.
 fn processor_time() -> std::time::Duration {
@@ -218,7 +218,7 @@ fn a_nic_that_comes_back_is_told_the_keys_of_records_that_may_have_to_be_sent_ag
     eventually("the keys are told", || told() == 1);
     let received = read_all(peer);
     eventually("all is acknowledged", || {
-        nic::unacknowledged(&sender.socket) == 0
+        linux::unacknowledged(&sender.socket) == 0
     });
     restart();
     eventually("the keys are told for the last time", || told() == 2);
@@ -241,7 +241,7 @@ fn keys_before_those_that_nothing_was_sent_under_are_told_at_every_restart() {
     sender.send_all(b"before, ", RECORD_TYPE_DATA, 0);
     sender.set_keys(&keys(case, 2, 0));
     eventually("all is acknowledged", || {
-        nic::unacknowledged(&sender.socket) == 0
+        linux::unacknowledged(&sender.socket) == 0
     });
     for restarts in 1..=2 {
         nic::stop();
@@ -312,7 +312,7 @@ fn a_connection_that_both_sides_have_ended_is_not_reset_for_a_restart() {
     peer.write_all(b"left unread").unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
     let received = read_all(peer);
-    eventually("both have ended", || nic::is_over(&ended.socket));
+    eventually("both have ended", || linux::is_over(&ended.socket));
     let (other, other_received) = connect();
     other.set_keys(&keys((0x0304, 51), 2, 0));
     nic::refuse(&ended.socket);
@@ -505,7 +505,7 @@ fn a_nic_that_comes_back_is_not_told_keys_whose_bytes_the_peer_has() {
     sender.set_keys(&keys(case, 2, 0));
     sender.send_all(b"after", RECORD_TYPE_DATA, 0);
     eventually("the peer has acknowledged all", || {
-        nic::unacknowledged(&sender.socket) == 0
+        linux::unacknowledged(&sender.socket) == 0
     });
     nic::stop();
     nic::restart();

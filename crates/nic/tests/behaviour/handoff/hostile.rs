@@ -173,7 +173,7 @@ impl Neighbour {
         self.asked += u32::from(posted.is_ok() && must_answer);
     }
 
-    fn act(&mut self, world: &mut World, junk: &Junk) {
+    fn act(&mut self, world: &mut World, junk: Junk) {
         match junk {
             Junk::Raw(words) => {
                 let words = words.first_chunk().expect("as long as a slot");
@@ -181,32 +181,23 @@ impl Neighbour {
                 let _ = queue.commands.post_raw(words);
                 let _ = queue.send.post_raw(words);
             }
-            Junk::Begin(toe, which) => self.command(ToeCommand::Begin {
-                toe: *toe,
-                flow: flow(*which),
-            }),
+            Junk::Begin(toe, which) => {
+                let flow = flow(which);
+                self.command(ToeCommand::Begin { toe, flow });
+            }
             Junk::HandOff(toe) => {
-                self.act(world, &Junk::Begin(*toe, 0));
+                self.act(world, Junk::Begin(toe, 0));
                 let image = Image::Spoilt(Vec::new());
-                self.act(world, &Junk::Offer(*toe, 0, image, IMAGE, 64));
+                self.act(world, Junk::Offer(toe, 0, image, IMAGE, 64));
             }
             Junk::Offer(toe, which, image, slice, hop_limit) => {
-                let mut bytes = self.good;
-                match image {
-                    Image::Noise(noise) => bytes.copy_from_slice(noise),
-                    Image::Spoilt(places) => {
-                        for (at, byte) in places {
-                            bytes[usize::from(*at)] = *byte;
-                        }
-                    }
-                }
-                self.bare.memory.write(IMAGE_AT, &bytes);
+                self.bare.memory.write(IMAGE_AT, &self.encoded(image));
                 self.command(ToeCommand::Offer(&ToeOffer {
-                    toe: *toe,
-                    flow: flow(*which),
+                    toe,
+                    flow: flow(which),
                     hop: PEER,
-                    hop_limit: *hop_limit,
-                    tcb: *slice,
+                    hop_limit,
+                    tcb: slice,
                 }));
             }
             Junk::Send(toe, seq, context, mutable, slices) => {
@@ -215,52 +206,33 @@ impl Neighbour {
                     false => SendFlags::NONE,
                 };
                 self.command(ToeCommand::Send {
-                    toe: *toe,
-                    seq: self.starts.0 + *seq,
+                    toe,
+                    seq: self.starts.0 + seq,
                     context: context.map(ContextId),
                     flags,
-                    payload: slices,
+                    payload: &slices,
                 });
             }
-            Junk::Consumed(toe, bytes) => self.command(ToeCommand::Consumed {
-                toe: *toe,
-                bytes: *bytes,
-            }),
-            Junk::Simple(toe, which) => {
-                let toe = *toe;
-                self.command(match which {
-                    0 => ToeCommand::Cancel { toe },
-                    1 => ToeCommand::Restore { toe },
-                    2 => ToeCommand::Close { toe },
-                    3 => ToeCommand::Abort { toe },
-                    _ => ToeCommand::Detach { toe },
-                });
-            }
-            Junk::Option(toe, option) => self.command(ToeCommand::Option {
-                toe: *toe,
-                option: *option,
-            }),
+            Junk::Consumed(toe, bytes) => self.command(ToeCommand::Consumed { toe, bytes }),
+            Junk::Simple(toe, which) => self.command(simple(toe, which)),
+            Junk::Option(toe, option) => self.command(ToeCommand::Option { toe, option }),
             Junk::Resume(toe, context, at, len) => self.command(ToeCommand::Resume {
-                toe: *toe,
-                context: ContextId(*context),
-                tcpsn: SeqNum(*at),
-                len: *len,
+                toe,
+                context: ContextId(context),
+                tcpsn: SeqNum(at),
+                len,
             }),
             Junk::Frame(which, flags, seq, ack, len) => {
                 let header = Header {
-                    src_port: flow(*which).dst.1,
+                    src_port: flow(which).dst.1,
                     dst_port: 80,
-                    seq: self.starts.1 + *seq,
-                    ack: self.starts.0 + *ack,
-                    flags: Flags(*flags),
+                    seq: self.starts.1 + seq,
+                    ack: self.starts.0 + ack,
+                    flags: Flags(flags),
                     window: 1000,
                     ..Header::default()
                 };
-                let payload = vec![7; usize::from(*len)];
-                let frame = frames::frame(PEER, MAC, &flow(*which).reversed(), &header, &payload);
-                world
-                    .nic
-                    .handle_frame(world.now, &frame, FrameMeta::default());
+                receive(world, &flow(which), &header, usize::from(len));
             }
             Junk::Pass(millis) => {
                 let end = world.now + Duration::from_millis((millis % 1500).into());
@@ -270,6 +242,19 @@ impl Neighbour {
             }
         }
         self.bare.publish();
+    }
+
+    fn encoded(&self, image: Image) -> [u8; TCB_IMAGE_BYTES] {
+        let mut bytes = self.good;
+        match image {
+            Image::Noise(noise) => bytes.copy_from_slice(&noise),
+            Image::Spoilt(places) => {
+                for (at, byte) in places {
+                    bytes[usize::from(at)] = byte;
+                }
+            }
+        }
+        bytes
     }
 
     /// Takes what the device has reported.
@@ -287,6 +272,25 @@ impl Neighbour {
             self.answered += u32::from(is_answer);
         }
     }
+}
+
+/// A command that says no more than which connection it is for.
+fn simple(toe: ToeId, which: u8) -> ToeCommand<'static> {
+    match which {
+        0 => ToeCommand::Cancel { toe },
+        1 => ToeCommand::Restore { toe },
+        2 => ToeCommand::Close { toe },
+        3 => ToeCommand::Abort { toe },
+        _ => ToeCommand::Detach { toe },
+    }
+}
+
+/// A segment of so many bytes comes from a flow's peer.
+fn receive(world: &mut World, flow: &FlowKey, header: &Header, len: usize) {
+    let frame = frames::frame(PEER, MAC, &flow.reversed(), header, &vec![7; len]);
+    world
+        .nic
+        .handle_frame(world.now, &frame, FrameMeta::default());
 }
 
 proptest! {
@@ -310,7 +314,7 @@ proptest! {
         let mut world = World::new(&setup);
         let mut neighbour = Neighbour::new(&mut world);
         let start = world.now;
-        let mut junk = junk.iter();
+        let mut junk = junk.into_iter();
         prop_assert!(world.host.begin());
         while !world.is_over() {
             prop_assert!(world.now < start + Duration::from_secs(600), "{:?}", world.host.owner);
