@@ -42,6 +42,7 @@
 #define LONGSHORE_FEATURE_TOE 0x20u
 #define LONGSHORE_FEATURE_MERGING 0x40u
 #define LONGSHORE_FEATURE_RSS 0x80u
+#define LONGSHORE_FEATURE_FILTER 0x100u
 
 #define LONGSHORE_REQUEST_SET_UP 1
 #define LONGSHORE_REQUEST_REGISTER 2
@@ -699,6 +700,21 @@ struct longshore_query_rss {
 _Static_assert(sizeof(struct longshore_query_rss) == 64, "size");
 _Static_assert(offsetof(struct longshore_query_rss, head) == 0, "head");
 _Static_assert(offsetof(struct longshore_query_rss, slices) == 16, "slices");
+
+/* Sets which multicast frames the function receives. */
+#define LONGSHORE_OPCODE_SET_FILTER 32
+#define LONGSHORE_SET_FILTER_ALL_MULTICAST 1
+struct longshore_set_filter {
+    struct longshore_head head;
+    uint32_t count; /* how many groups */
+    uint8_t reserved0[4];
+    uint8_t addresses[168]; /* of 6 bytes each, then zeros */
+    uint8_t reserved1[8];
+};
+_Static_assert(sizeof(struct longshore_set_filter) == 192, "size");
+_Static_assert(offsetof(struct longshore_set_filter, head) == 0, "head");
+_Static_assert(offsetof(struct longshore_set_filter, count) == 8, "count");
+_Static_assert(offsetof(struct longshore_set_filter, addresses) == 16, "addresses");
 
 /* Slots of the receive ring. */
 

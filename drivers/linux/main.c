@@ -93,6 +93,7 @@ static int longshore_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	nic->pdev = pdev;
 	INIT_WORK(&nic->reset_task, longshore_reset_task);
 	INIT_DELAYED_WORK(&nic->open_task, longshore_open_task);
+	INIT_DELAYED_WORK(&nic->filter_task, longshore_filter_task);
 	nic->regs = pcim_iomap(pdev, LONGSHORE_BAR, 0);
 	error = nic->regs ? longshore_identify(nic) : -ENOMEM;
 	if (error)
@@ -148,6 +149,7 @@ static void longshore_remove(struct pci_dev *pdev)
 	longshore_devlink_exit(nic);
 	/* A test of devlink's may have found the interface up. */
 	cancel_work_sync(&nic->reset_task);
+	cancel_delayed_work_sync(&nic->filter_task);
 	longshore_free_queues(nic);
 	pci_free_irq_vectors(pdev);
 	free_netdev(netdev);

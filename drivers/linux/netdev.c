@@ -6,6 +6,9 @@
 
 #include "nic.h"
 
+/* When a filter for which the ring had no room is put there again. */
+#define LONGSHORE_FILTER_AGAIN	(HZ / 50)
+
 /* ---- rings ---- */
 
 static u32 longshore_large_entries(const struct longshore_nic *nic)
@@ -128,6 +131,55 @@ static void longshore_free_irqs(struct longshore_nic *nic)
 		free_irq(pci_irq_vector(nic->pdev, index), &nic->queues[index]);
 }
 
+/* ---- which multicast frames are received ---- */
+
+static_assert(sizeof_field(struct longshore_set_filter, addresses) % ETH_ALEN == 0);
+
+/* The groups of the interface if the device takes as many, or all. */
+static void longshore_filter_of(struct net_device *netdev, struct longshore_set_filter *slot)
+{
+	struct netdev_hw_addr *address;
+	u32 at = 0;
+
+	*slot = (struct longshore_set_filter){ .head.opcode = LONGSHORE_OPCODE_SET_FILTER };
+	netif_addr_lock_bh(netdev);
+	if (netdev->flags & (IFF_PROMISC | IFF_ALLMULTI) ||
+	    netdev_mc_count(netdev) > sizeof(slot->addresses) / ETH_ALEN) {
+		slot->head.flags = LONGSHORE_SET_FILTER_ALL_MULTICAST;
+	} else {
+		netdev_for_each_mc_addr(address, netdev) {
+			/* Any address may be asked for. */
+			if (!is_multicast_ether_addr(address->addr))
+				continue;
+			memcpy(slot->addresses + at * ETH_ALEN, address->addr, ETH_ALEN);
+			at++;
+		}
+		slot->count = at;
+	}
+	netif_addr_unlock_bh(netdev);
+}
+
+/* A function that is down is told when it is up, and one whose ring is full a little later. */
+void longshore_filter_task(struct work_struct *work)
+{
+	struct longshore_nic *nic = container_of(to_delayed_work(work), struct longshore_nic,
+						 filter_task);
+	struct longshore_set_filter slot;
+
+	longshore_filter_of(nic->netdev, &slot);
+	if (longshore_post(nic, &slot, sizeof(slot)) == -EBUSY)
+		schedule_delayed_work(&nic->filter_task, LONGSHORE_FILTER_AGAIN);
+}
+
+/* The caller holds the lock of the addresses: commands are put on the ring by a task. */
+static void longshore_set_rx_mode(struct net_device *netdev)
+{
+	struct longshore_nic *nic = netdev_priv(netdev);
+
+	if (nic->limits.features & LONGSHORE_FEATURE_FILTER)
+		schedule_delayed_work(&nic->filter_task, 0);
+}
+
 /* ---- open and close ---- */
 
 static void longshore_close_queues(struct longshore_nic *nic)
@@ -152,7 +204,7 @@ static bool longshore_merges(const struct longshore_nic *nic, netdev_features_t 
 /* Parts of the device that are used. */
 static u64 longshore_features(const struct longshore_nic *nic)
 {
-	u64 features = nic->limits.features & LONGSHORE_FEATURE_RSS;
+	u64 features = nic->limits.features & (LONGSHORE_FEATURE_RSS | LONGSHORE_FEATURE_FILTER);
 
 	if (nic->contexts)
 		features |= LONGSHORE_FEATURE_CONTEXTS;
@@ -229,6 +281,8 @@ static void longshore_enable(struct longshore_nic *nic)
 	error = longshore_rss_restore(nic);
 	if (error)
 		netdev_warn(nic->netdev, "packets are spread by the NIC's own key: %d\n", error);
+	/* Until it is told, all multicast frames come. */
+	longshore_set_rx_mode(nic->netdev);
 	netif_tx_wake_all_queues(nic->netdev);
 	if (longshore_hw_link(nic))
 		netif_carrier_on(nic->netdev);
@@ -456,6 +510,7 @@ static const struct net_device_ops longshore_netdev_ops = {
 	.ndo_set_features	= longshore_set_features,
 	.ndo_bpf		= longshore_bpf,
 	.ndo_xdp_xmit		= longshore_xdp_xmit,
+	.ndo_set_rx_mode	= longshore_set_rx_mode,
 	.ndo_validate_addr	= eth_validate_addr,
 };
 

@@ -275,6 +275,7 @@ struct longshore_queue {
  * @tls_owes: there may be some that wait for room
  * @reset_task: sets the function up anew
  * @open_task: tries again to, a second after that has failed
+ * @filter_task: tells the device which multicast frames are to be received
  * @resets: how often that happened
  * @reason: why it is to happen
  * @last_reason: why it was to happen the last time
@@ -318,6 +319,7 @@ struct longshore_nic {
 
 	struct work_struct reset_task;
 	struct delayed_work open_task;
+	struct delayed_work filter_task;
 	u64 resets;
 	const char *reason;
 	const char *last_reason;
@@ -379,6 +381,7 @@ void longshore_init_netdev(struct longshore_nic *nic);
 irqreturn_t longshore_told(int irq, void *data);
 void longshore_reset_task(struct work_struct *work);
 void longshore_open_task(struct work_struct *work);
+void longshore_filter_task(struct work_struct *work);
 int longshore_restart(struct longshore_nic *nic, void (*change)(struct longshore_nic *, void *),
 		      void *data);
 int longshore_recover(struct longshore_nic *nic);

@@ -1,4 +1,5 @@
 # A VLAN on each of two functions of a NIC: whole packets of it pass both ways, cut and summed by the NIC or not, and no other VLAN has them.
+# Of multicast packets those come whose groups the interface has joined.
 . "$(dirname "$0")/world.sh"
 mkdir -p "$scratch/guest"
 cp "$here/peer.py" "$scratch/guest/"
@@ -26,6 +27,14 @@ both() { up "$1" && down "$1"; }
 segmented() { far ethtool -S eth1 | awk '/^ *tx.*_tso_packets:/ { sum += $2 } END { exit !(sum > 100) }'; }
 has() { ethtool -k "$1" | grep -q "^$2: on"; }
 refused() { ! "$@"; }
+# comes GROUP: packets that the far side sends to it come, also by a VLAN.
+packets() { cat /sys/class/net/eth0/statistics/rx_packets; }
+comes() {
+    before=$(packets)
+    far ping -c 20 -i 0.1 -W 1 -I eth1.5 "$1"
+    [ "$(($(packets) - before))" -ge 20 ]
+}
+many() { for n in $(seq 10 49); do ip maddr "$1" "33:33:00:00:00:$n" dev eth0 || return; done; }
 
 modprobe tls && modprobe 8021q && insmod /run/longshore/longshore.ko || exit 1
 ip netns add far
@@ -61,6 +70,21 @@ try 'another VLAN' vlan 6 10.6.0 fd06
 try 'ping in that' ping -c 3 -W 10 10.6.0.2
 ip -n far addr del 10.6.0.2/24 dev eth1.6
 try 'what is sent in one is not for the other' refused ping -c 1 -W 2 10.6.0.2
+try 'a group that the interface has not joined does not come' refused comes ff05::1234
+try 'it joins' ip maddr add 33:33:00:00:12:34 dev eth0.5
+try 'the group comes' comes ff05::1234
+try 'and no other' refused comes ff05::1235
+try 'more groups than the device takes' many add
+try 'all come' comes ff05::1235
+try 'fewer' many del
+try 'the others do not come again' refused comes ff05::1235
+try 'all groups are asked for' ip link set eth0 allmulticast on
+try 'these come' comes ff05::1235
+try 'and not any longer' ip link set eth0 allmulticast off
+try 'as before' refused comes ff05::1235
+echo 1 >"/sys/class/net/eth0/device/reset"
+try 'the group comes after a reset' comes ff05::1234
+try 'and no other one' refused comes ff05::1235
 try 'nothing was refused' sh -c "! ethtool -S eth0 | grep refused: | grep -v ': 0$'"
 try 'a smaller MTU' ip link set eth0 mtu 1000
 try 'holds for the VLAN' sh -c 'ip link show eth0.5 | grep -q "mtu 1000"'

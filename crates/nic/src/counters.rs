@@ -61,6 +61,8 @@ counters! {
     rx_bytes,
     /// Frames received that are for no function of the NIC.
     rx_no_function,
+    /// Multicast frames not received because the host has not asked for their group.
+    rx_filtered,
     /// Frames dropped because the host had posted no buffer large enough.
     rx_out_of_buffer,
     /// Frames dropped because the receive ring was full.

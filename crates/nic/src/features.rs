@@ -25,11 +25,13 @@ impl Features {
     pub const MERGING: Features = Features(1 << 6);
     /// Received packets are hashed with a key, and spread by a table, that the host may set (RSS).
     pub const RSS: Features = Features(1 << 7);
+    /// The host may say which multicast frames it receives.
+    pub const FILTER: Features = Features(1 << 8);
     /// All that there are.
-    pub const ALL: Features = Features((1 << 8) - 1);
+    pub const ALL: Features = Features((1 << 9) - 1);
 
     /// Each with its name.
-    pub const NAMES: [(&str, Features); 8] = [
+    pub const NAMES: [(&str, Features); 9] = [
         ("contexts", Features::CONTEXTS),
         ("resources", Features::RESOURCES),
         ("listeners", Features::LISTENERS),
@@ -38,6 +40,7 @@ impl Features {
         ("toe", Features::TOE),
         ("merging", Features::MERGING),
         ("rss", Features::RSS),
+        ("filter", Features::FILTER),
     ];
 
     /// Those of these bits, known here or not.

@@ -14,7 +14,7 @@ use crate::probing::drop_packet;
 use crate::resources::{Maker, Resources};
 use crate::ring::{
     ContextId, DeviceFunction, DeviceQueue, DeviceRegions, ErrorCode, FunctionConfig,
-    RecvDescriptor,
+    MulticastFilter, RecvDescriptor,
 };
 use crate::rss::Rss;
 use crate::rx_queue::RxQueue;
@@ -31,6 +31,7 @@ pub(crate) struct Function {
     pub(crate) tags_left: u32,
     pub(crate) resources: Resources,
     pub(crate) rss: Rss,
+    pub(crate) filter: MulticastFilter,
     pub(crate) queues: Vec<Queue>,
     /// What was received for connections that the device runs.
     pub(crate) nic_packets: RxQueue,
@@ -99,6 +100,7 @@ impl Function {
             tags_left: device.config.tags,
             resources: Resources::new(resource_bytes),
             rss: Rss::new(device.config.queues),
+            filter: MulticastFilter::ALL,
             queues: queues.collect(),
             nic_packets: RxQueue::new(0),
             own: OwnSegments::default(),
@@ -136,6 +138,7 @@ impl Function {
     pub(crate) fn reset(&mut self) {
         self.resources.clear();
         self.rss.reset();
+        self.filter = MulticastFilter::ALL;
         self.own.reset();
         self.faults.reset();
         self.epoch = self.epoch.wrapping_add(1);

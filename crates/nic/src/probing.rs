@@ -23,6 +23,7 @@ pub(crate) fn drop_packet(counters: &mut Counters, function: FunctionId, reason:
         DropReason::RxMalformedLength => (&mut counters.rx_malformed_length, true),
         DropReason::RxMalformedOption => (&mut counters.rx_malformed_option, true),
         DropReason::RxMalformedValue => (&mut counters.rx_malformed_value, true),
+        DropReason::RxFiltered => (&mut counters.rx_filtered, false),
         DropReason::RxFaultDropped => (&mut counters.rx_fault_dropped, false),
         DropReason::RxCsumBad => (&mut counters.rx_csum_bad, false),
         DropReason::TxDropNoContext => (&mut counters.tx_drop_no_context, false),

@@ -29,7 +29,7 @@ impl Switch {
     pub(crate) fn add(&mut self, mac: MacAddr, function: FunctionId) -> bool {
         match self.find(mac) {
             Err(place) if mac.is_unicast() && mac != MacAddr::ZERO => {
-                self.entries.insert(place, (number(mac), function));
+                self.entries.insert(place, (mac.number(), function));
                 true
             }
             _ => false,
@@ -53,13 +53,8 @@ impl Switch {
 
     fn find(&self, mac: MacAddr) -> Result<usize, usize> {
         self.entries
-            .binary_search_by_key(&number(mac), |(mac, _)| *mac)
+            .binary_search_by_key(&mac.number(), |(mac, _)| *mac)
     }
-}
-
-fn number(mac: MacAddr) -> u64 {
-    let [a, b, c, d, e, f] = mac.0;
-    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
 #[cfg(test)]

@@ -125,6 +125,7 @@ values! {
         13 AccelSynsBacklog "accel_syns_backlog" "a SYN, while too many connections wait to be accepted",
         14 AccelSpliceDropped "accel_splice_dropped" "of a splice: outside the window, or its TTL is exhausted",
         15 ToeRxQueueFull "toe_rx_queue_full" "of a connection that the NIC runs, whose queue was full",
+        16 RxFiltered "rx_filtered" "a multicast frame, for a group that the host has not asked for",
     }
 
     /// What a client of the control socket asks for.

@@ -75,6 +75,16 @@ impl MacAddr {
     }
 }
 
+impl MacAddr {
+    /// As a number, its first byte the highest.
+    #[inline]
+    #[must_use]
+    pub fn number(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+}
+
 impl FromStr for MacAddr {
     type Err = ParseMacError;
 

@@ -98,6 +98,7 @@ impl Nic {
             (config.toe.hard_limit > 0, Features::TOE),
             (true, Features::MERGING),
             (true, Features::RSS),
+            (true, Features::FILTER),
         ];
         let offered = offered.iter().filter(|(is_offered, _)| *is_offered);
         Identity {
@@ -216,7 +217,7 @@ impl Nic {
         };
         match self.switch.destination(destination) {
             Destination::Function(id) => self.deliver(now, id, frame, meta),
-            Destination::Everyone => self.deliver_to_all_but(now, None, frame, meta),
+            Destination::Everyone => self.deliver_to_all_but(now, None, destination, frame, meta),
             Destination::Wire => {
                 drop_packet(&mut self.device, NO_FUNCTION, DropReason::RxNoFunction);
             }
@@ -376,11 +377,16 @@ impl Nic {
         &mut self,
         now: Instant,
         sender: Option<FunctionId>,
+        destination: MacAddr,
         frame: &[u8],
         meta: FrameMeta,
     ) {
         for function in &mut self.functions {
             if Some(function.id) != sender && !function.is_vacant() {
+                if !function.filter.admits(destination) {
+                    function.drop_packet(DropReason::RxFiltered);
+                    continue;
+                }
                 let (offloads, recent) = (&mut self.offloads, &mut self.recent);
                 receive::handle_frame(offloads, function, recent, now, frame, meta);
             }

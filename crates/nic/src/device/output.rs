@@ -77,8 +77,8 @@ impl Nic {
                 transmit::Step::Idle => return None,
             };
             let sender = made.sender;
-            let destination = ethernet::destination(&out[..made.len]).unwrap_or(MacAddr::ZERO);
-            let destination = self.switch.destination(destination);
+            let address = ethernet::destination(&out[..made.len]).unwrap_or(MacAddr::ZERO);
+            let destination = self.switch.destination(address);
             if let Some(borrowed) = made.borrowed {
                 match destination {
                     Destination::Wire => self.borrows_from = Some((sender, borrowed.queue)),
@@ -99,7 +99,7 @@ impl Nic {
             match destination {
                 Destination::Wire => return Some(made),
                 Destination::Everyone => {
-                    self.deliver_to_all_but(now, Some(sender), frame, made.meta);
+                    self.deliver_to_all_but(now, Some(sender), address, frame, made.meta);
                     return Some(made);
                 }
                 Destination::Function(id) => {

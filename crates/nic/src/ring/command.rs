@@ -5,6 +5,7 @@ use l5p::{Layers, MAX_RESOURCE, ProtocolId, ResourceId};
 use super::accel::{self, AccelCommand};
 use super::context::{CreateContext, RecoverContext, ResyncResponse};
 use super::error::ErrorCode;
+use super::filter::MulticastFilter;
 use super::gather::{Gather, MAX_RR_SLICES};
 use super::layout::{self, ContextId, Form, PARAMETER_WORDS, SLOT_WORDS, View, value};
 use super::rss::RSS_BYTES;
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Unload(ResourceId),
     SetRss,
     QueryRss,
+    SetFilter(MulticastFilter),
     Accel(AccelCommand),
     Toe(ToeRequest),
 }
@@ -71,7 +73,8 @@ impl BadDescriptor {
             }
             layout::Reinject::OPCODE..=layout::ToeResume::OPCODE
             | layout::SetRss::OPCODE
-            | layout::QueryRss::OPCODE => (None, 0),
+            | layout::QueryRss::OPCODE
+            | layout::SetFilter::OPCODE => (None, 0),
             _ => (ContextId::named(field), 0),
         };
         BadDescriptor {
@@ -146,6 +149,9 @@ pub(super) fn decode(head: layout::Head, words: &[u64; SLOT_WORDS]) -> Result<Co
         }
         layout::SetRss::OPCODE => Command::SetRss,
         layout::QueryRss::OPCODE => Command::QueryRss,
+        layout::SetFilter::OPCODE => {
+            Command::SetFilter(MulticastFilter::decode(head.flags, words)?)
+        }
         layout::AddRrState::OPCODE => {
             Command::AddRr(value!(RrState of AddRrState(words): context, tag))
         }

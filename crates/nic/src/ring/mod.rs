@@ -31,6 +31,7 @@ mod block;
 mod command;
 mod context;
 mod error;
+mod filter;
 mod function;
 mod gather;
 mod receive;
@@ -49,6 +50,7 @@ pub use context::{
     CreateContext, InnerPlace, InnerRecover, RecoverContext, ResyncResponse, Verify,
 };
 pub use error::ErrorCode;
+pub use filter::MulticastFilter;
 pub use function::{
     BadConfig, DeviceFunction, FunctionConfig, HostFunction, HostQueue, NotEmpty, function,
 };

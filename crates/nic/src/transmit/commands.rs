@@ -52,6 +52,10 @@ pub(super) fn carry_out(
         Command::Unload(resource) => function.resources.unload(*resource),
         Command::SetRss => set_rss(function, queue),
         Command::QueryRss => query_rss(function, queue),
+        Command::SetFilter(filter) => {
+            function.filter = *filter;
+            Ok(())
+        }
         Command::Accel(command) => accelerate(offloads, function, queue, command, now),
         // These belong on the command ring, and a packet is no command.
         Command::Recover(_) | Command::Toe(_) | Command::Send(_) => Err(ErrorCode::Unsupported),
@@ -71,9 +75,11 @@ pub(super) fn subject(command: &Command) -> (Option<ContextId>, SeqNum) {
         }
         Command::Load(resource, _) | Command::Unload(resource) => (None, SeqNum(resource.0.into())),
         Command::Accel(command) => (None, SeqNum(command.name())),
-        Command::SetRss | Command::QueryRss | Command::Toe(_) | Command::Send(_) => {
-            (None, SeqNum(0))
-        }
+        Command::SetRss
+        | Command::QueryRss
+        | Command::SetFilter(_)
+        | Command::Toe(_)
+        | Command::Send(_) => (None, SeqNum(0)),
     }
 }
 

@@ -4,6 +4,7 @@ mod allocations;
 mod corpus;
 mod detach;
 mod every_protocol;
+mod filter;
 mod handoff;
 mod layers;
 mod nic_packets;

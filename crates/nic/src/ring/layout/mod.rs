@@ -133,6 +133,7 @@ impl Form {
             ToeBegin::OPCODE..=ToeResume::OPCODE => Features::TOE,
             LoadResource::OPCODE | UnloadResource::OPCODE => Features::RESOURCES,
             SetRss::OPCODE | QueryRss::OPCODE => Features::RSS,
+            SetFilter::OPCODE => Features::FILTER,
             _ => return true,
         };
         features.intersects(needed)

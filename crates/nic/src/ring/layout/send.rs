@@ -459,6 +459,17 @@ layouts! {
         slices: [Slice; 1],
         _1: Reserved<32>,
     }
+
+    /// Sets which multicast frames the function receives.
+    struct SetFilter = 32 [ALL_MULTICAST = 1] {
+        head: Head,
+        /// how many groups
+        count: u32,
+        _0: Reserved<4>,
+        /// of 6 bytes each, then zeros
+        addresses: [u8; 168],
+        _1: Reserved<8>,
+    }
 }
 
 /// What slots consist of.
@@ -530,5 +541,6 @@ forms!(
     UnloadResource,
     QuerySplice,
     SetRss,
-    QueryRss
+    QueryRss,
+    SetFilter
 );

@@ -11,6 +11,7 @@ use l5p::{ProtocolId, ResourceId};
 
 use super::accel::{InstallListener, ListenRuleId, Splice, SpliceId, Teardown};
 use super::context::{CreateContext, RecoverContext, ResyncResponse};
+use super::filter::MulticastFilter;
 use super::layout::{self, ContextId};
 use super::region::Slice;
 use super::toe::ToeCommand;
@@ -131,6 +132,8 @@ pub enum SendDescriptor<'a> {
         /// [`RSS_BYTES`](super::RSS_BYTES) of writable memory.
         into: Slice,
     },
+    /// Sets which multicast frames the function receives. It holds for frames that come later.
+    SetFilter(&'a MulticastFilter),
     /// `l5o_resync_rx_resp`: the answer to a `ResyncRequest`.
     ResyncResponse(ResyncResponse),
     /// From now on the device answers SYNs to this listener with cookies, and hands up the connections of which one comes

@@ -110,6 +110,7 @@ impl SendProducer {
             }
             SendDescriptor::SetRss { settings } => self.put(&slot!(SetRss), &[settings]),
             SendDescriptor::QueryRss { into } => self.put(&slot!(QueryRss), &[into]),
+            SendDescriptor::SetFilter(filter) => self.put(&filter.encode(), &[]),
             SendDescriptor::InstallListener(install) => self.put(&install.encode(), &[]),
             SendDescriptor::RemoveListener { rule } => self.put(&slot!(RemoveListener: rule), &[]),
             SendDescriptor::ListenerCredit { rule, credits } => {

@@ -93,6 +93,7 @@ fn a_function_has_the_commands_of_its_features() {
         (Features::TOE, &[16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26]),
         (Features::MERGING, &[]),
         (Features::RSS, &[30, 31]),
+        (Features::FILTER, &[32]),
     ];
     assert_eq!(commands(Features::NONE), [SEND]);
     for (features, opcodes) in expected {
@@ -134,7 +135,7 @@ fn reserved_bits_must_be_zero() {
 #[test]
 fn every_reserved_byte_is_checked() {
     let [_, descriptors, ..] = layouts();
-    assert_eq!(descriptors.len(), 31);
+    assert_eq!(descriptors.len(), 32);
     for descriptor in &descriptors {
         let reserved = descriptor.fields.iter().filter(|field| field.is_reserved());
         for at in reserved.flat_map(|field| field.offset..field.offset + field.size) {

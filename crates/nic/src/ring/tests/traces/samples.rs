@@ -213,6 +213,10 @@ fn resources(each: Each<'_>) {
     };
     each("set RSS", &SendDescriptor::SetRss { settings });
     each("query RSS", &SendDescriptor::QueryRss { into: settings });
+    let groups = [1, 2].map(|n| MacAddr([0x33, 0x33, 0, 0, 0, n]));
+    for filter in [MulticastFilter::of(&groups), MulticastFilter::ALL] {
+        each("set filter", &SendDescriptor::SetFilter(&filter));
+    }
     let reinject = SendDescriptor::Reinject {
         frame: one,
         gso_size: 1440,
