@@ -11,7 +11,7 @@ const ADDRESS_LEN: usize = 6;
 /// Which multicast frames a function receives: those of some groups, or all. Unicast frames for its own address and broadcasts always come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MulticastFilter {
-    /// The addresses as numbers; the first [`len`](Self::len), in order. `None`: all.
+    /// The addresses as numbers; the first `len`, in order. `None`: all.
     groups: Option<Groups>,
 }
 
