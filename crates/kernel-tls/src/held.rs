@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::flusher;
 use crate::fork_lock::{ForkGuard, ForkLock};
@@ -49,6 +49,8 @@ struct Held {
     seen: usize,
     /// Looks of the library's thread that are left; 0: it does not look.
     looks: u32,
+    /// When it looks next, if it has looked.
+    due: Option<Instant>,
 }
 
 static HELD: ForkLock<Held> = ForkLock::new(Held {
@@ -56,6 +58,7 @@ static HELD: ForkLock<Held> = ForkLock::new(Held {
     sessions: Vec::new(),
     seen: 0,
     looks: 0,
+    due: None,
 });
 
 fn lock() -> ForkGuard<'static, Held> {
@@ -68,6 +71,7 @@ fn lock() -> ForkGuard<'static, Held> {
             sessions: Vec::new(),
             seen: 0,
             looks: 0,
+            due: None,
         };
         std::mem::forget(std::mem::replace(&mut *held, own));
     }
@@ -166,6 +170,11 @@ pub(crate) fn forget(session: &Session) {
     });
 }
 
+/// What the session has held back leaves now. Called with its sending direction locked, so that nothing more is held back meanwhile.
+pub(crate) fn leaves(session: &Session) {
+    drop(take(session));
+}
+
 /// Takes a session off the list.
 fn take(session: *const Session) -> Option<Arc<Session>> {
     let mut held = lock();
@@ -177,31 +186,28 @@ fn take(session: *const Session) -> Option<Arc<Session>> {
     Some(held.sessions.remove(at))
 }
 
-/// The library's thread: sends what was held already when it looked last. How long until its next look, if there is to be one.
+/// The library's thread: sends what was held already when it looked last, but for what a call sends on at the moment. How long until its next look, if
+/// there is to be one.
 pub(crate) fn look() -> Option<Duration> {
+    let now = Instant::now();
     let mut held = lock();
-    let seen = held.seen;
-    let old: Vec<_> = held.sessions.drain(..seen).collect();
+    if let Some(due) = held.due
+        && now < due
+    {
+        return Some(due - now);
+    }
+    // They stay on the list until they are sent: the end of the program waits for what is there.
+    let old = held.sessions[..held.seen].to_vec();
     held.seen = held.sessions.len();
     held.looks = match held.seen {
         0 => held.looks.saturating_sub(1),
         _ => PERIODS,
     };
     let looks_again = held.looks > 0;
+    held.due = looks_again.then_some(now + PERIOD);
     drop(held);
-    let mut busy: Vec<_> = old
-        .into_iter()
-        .filter(|session| !session.try_send_held())
-        .collect();
-    if busy.is_empty() {
-        return looks_again.then_some(PERIOD);
-    }
-    let mut held = lock();
-    held.looks = PERIODS;
-    held.seen += busy.len();
-    busy.append(&mut held.sessions);
-    held.sessions = busy;
-    Some(PERIOD)
+    old.iter().for_each(Session::try_send_held);
+    looks_again.then_some(PERIOD)
 }
 
 /// Whether anything is held; `None` if that can't be told without waiting.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
 
+use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
@@ -47,27 +48,31 @@ impl ProcessLock {
         loop {
             self.waiters.fetch_add(1, SeqCst);
             let holder = self.holder.load(SeqCst);
-            if holder != FREE {
-                // Interrupted, or timed out, or no longer that value: the loop looks again.
-                let _ = futex::wait(&self.holder, futex::Flags::empty(), holder, Some(&TIMEOUT));
-            }
+            // Interrupted, or no longer that value: the loop looks again.
+            let has_timed_out = holder != FREE
+                && futex::wait(&self.holder, futex::Flags::empty(), holder, Some(&TIMEOUT))
+                    == Err(Errno::TIMEDOUT);
             self.waiters.fetch_sub(1, SeqCst);
             if self.try_take(me) {
                 return Taken::Orderly;
             }
-            if let Some(taken) = self.take_from_dead(me) {
+            // One that another process has just taken may be of a PID namespace that is not seen here.
+            if has_timed_out && let Some(taken) = self.take_from_dead(holder, me) {
                 return taken;
             }
         }
     }
 
-    /// Takes the lock if it is free, or if its holder has died.
-    pub(crate) fn try_lock(&self) -> Option<Taken> {
-        let me = crate::process::id();
-        match self.try_take(me) {
-            true => Some(Taken::Orderly),
-            false => self.take_from_dead(me),
-        }
+    /// Takes the lock if it is free.
+    pub(crate) fn try_lock(&self) -> bool {
+        self.try_take(crate::process::id())
+    }
+
+    /// Whether the holder has died, as far as this process can tell: one of another PID namespace it does not see. [`lock`](Self::lock) waits for a
+    /// while before it trusts that.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        let holder = self.holder.load(SeqCst);
+        holder != FREE && !is_alive(holder)
     }
 
     /// What its holder does from here on leaves what is guarded in order also if the process dies in the middle.
@@ -93,13 +98,13 @@ impl ProcessLock {
         taken.is_ok()
     }
 
-    fn take_from_dead(&self, me: u32) -> Option<Taken> {
-        let holder = self.holder.load(SeqCst);
-        if holder == FREE || is_alive(holder) {
+    fn take_from_dead(&self, holder: u32, me: u32) -> Option<Taken> {
+        if is_alive(holder) {
             return None;
         }
-        let taken = self.holder.compare_exchange(holder, me, SeqCst, SeqCst);
-        taken.ok()?;
+        self.holder
+            .compare_exchange(holder, me, SeqCst, SeqCst)
+            .ok()?;
         match self.keeps_order.swap(false, SeqCst) {
             true => Some(Taken::Orderly),
             false => Some(Taken::FromTheDead),
@@ -109,5 +114,5 @@ impl ProcessLock {
 
 fn is_alive(process: u32) -> bool {
     let pid = rustix::process::Pid::from_raw(process as i32);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }

@@ -16,7 +16,7 @@ use crate::counters::Counter;
 use crate::flusher;
 use crate::fork_lock::{ForkGuard, ForkLock};
 use crate::internal::{self, Internal};
-use crate::session::Session;
+use crate::session::{NotResumed, Session};
 
 /// Sockets that one slab has room for.
 const SLOTS: u32 = 1 << 14;
@@ -193,6 +193,8 @@ struct State {
     lost: bool,
     /// Sessions whose keys this process has told.
     told: BTreeMap<usize, Weak<Session>>,
+    /// Those of them that a call had when the NIC was to be told their keys again.
+    busy: Vec<Weak<Session>>,
     /// Slots whose sockets were closed, with the sockets' cookies.
     released: Vec<(SlotName, u64)>,
 }
@@ -205,6 +207,7 @@ const NOTHING: State = State {
     error: None,
     lost: false,
     told: BTreeMap::new(),
+    busy: Vec::new(),
     released: Vec::new(),
 };
 
@@ -459,25 +462,41 @@ pub(crate) fn tell_released() {
 }
 
 /// The library's thread: the NIC has gone. Once it is there again it is told the keys of all that it has done records for. False if it is not
-/// there yet.
+/// there yet, or a call has one of the sessions: that one is to be tried again.
 pub(crate) fn reattach() -> bool {
-    let told: Vec<Arc<Session>> = {
+    let sessions: Vec<Arc<Session>> = {
         let mut state = lock();
         if has_ended(&state) {
             state.detach();
         }
-        if !state.lost {
+        if !state.lost && state.busy.is_empty() {
             return true;
         }
         if state.attach().is_err() {
             return state.told.is_empty();
         }
-        state.lost = false;
-        state.told.values().filter_map(Weak::upgrade).collect()
+        let busy = std::mem::take(&mut state.busy);
+        match std::mem::take(&mut state.lost) {
+            true => state.told.values().filter_map(Weak::upgrade).collect(),
+            false => busy.iter().filter_map(Weak::upgrade).collect(),
+        }
     };
-    let all = told.iter().all(Session::resume);
-    lock().lost |= !all;
-    all
+    let (mut busy, mut is_gone) = (Vec::new(), false);
+    for session in &sessions {
+        match session.resume() {
+            Ok(()) => {}
+            Err(NotResumed::Busy) => busy.push(Arc::downgrade(session)),
+            Err(NotResumed::Gone) => {
+                is_gone = true;
+                break;
+            }
+        }
+    }
+    let is_done = busy.is_empty() && !is_gone;
+    let mut state = lock();
+    state.lost |= is_gone;
+    state.busy.append(&mut busy);
+    is_done
 }
 
 /// What was told on a connection that has ended has not been told again: its user has found out before the library's thread.

@@ -22,9 +22,10 @@ use rustix::io::Errno;
 use crate::abi;
 use crate::counters::{Counter, counters};
 use crate::lock::Taken;
-use crate::shared::{Guard, Keys, Mapping, Receiving, Sending};
+use crate::shared::{Guard, Guarded, Keys, Mapping, Receiving, Sending};
 
 pub(crate) use epoch::{Agreement, DeviceEpoch, Permit};
+pub(crate) use offload::NotResumed;
 pub use receive::Received;
 
 /// A TCP socket with the upper-layer protocol `tls`. Each direction is plain TCP until it is given keys.
@@ -493,12 +494,15 @@ impl Session {
 
     /// The same, unless a call holds it: that may wait for the NIC.
     fn try_sending(&self) -> Option<LockedSending<'_>> {
-        let guard = self.shared.sending.try_lock()?;
-        Some(locked(guard, &self.writer))
+        try_lock(&self.shared.sending, &self.writer)
     }
 
     fn receiving(&self) -> LockedReceiving<'_> {
         locked(self.shared.receiving.lock(), &self.reader)
+    }
+
+    fn try_receiving(&self) -> Option<LockedReceiving<'_>> {
+        try_lock(&self.shared.receiving, &self.reader)
     }
 }
 
@@ -507,6 +511,16 @@ fn tell_flag(flag: &AtomicI32, value: &mut [u8]) -> Result<usize, Errno> {
     let room = value.get_mut(..bytes.len()).ok_or(Errno::INVAL)?;
     room.copy_from_slice(&bytes);
     Ok(bytes.len())
+}
+
+/// Locks a direction if no call has it. That of a process that has died is waited for, 200 ms.
+fn try_lock<'a, S: Direction, C>(
+    guarded: &'a Guarded<S>,
+    own: &'a Own<C>,
+) -> Option<Locked<'a, S, C>> {
+    let abandoned = || guarded.is_abandoned().then(|| guarded.lock());
+    let guard = guarded.try_lock().or_else(abandoned)?;
+    Some(locked(guard, own))
 }
 
 /// A direction that has just been locked. One that a process has died in the middle of has ended: a record number could be used twice.

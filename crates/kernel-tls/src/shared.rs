@@ -482,11 +482,17 @@ impl<T> Guarded<T> {
         }
     }
 
-    /// `None` if another has it, and lives.
+    /// `None` if another has it.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-        let taken = self.lock.try_lock()?;
-        let guarded = self;
-        Some(Guard { guarded, taken })
+        self.lock.try_lock().then(|| Guard {
+            taken: Taken::Orderly,
+            guarded: self,
+        })
+    }
+
+    /// Whether the process that has it has died.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.lock.is_abandoned()
     }
 }
 

@@ -21,6 +21,15 @@ use crate::socket;
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
+/// Why a session's keys could not be told another NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotResumed {
+    /// A call has the session.
+    Busy,
+    /// The NIC has gone again.
+    Gone,
+}
+
 impl Session {
     /// The sending direction has its first keys: has the NIC make its records, if there is one and it wants to.
     pub(super) fn offload_sending(
@@ -262,36 +271,37 @@ impl Session {
         sending.keys.fail(Errno::CONNRESET)
     }
 
-    /// The NIC has been restarted: it is told the keys that it had. False if it has gone again.
-    pub(crate) fn resume(self: &Arc<Self>) -> bool {
+    /// The NIC has been restarted: it is told the keys that it had. Does not wait for a call on the socket.
+    ///
+    /// # Errors
+    /// Why it is to be tried again.
+    pub(crate) fn resume(self: &Arc<Self>) -> Result<(), NotResumed> {
         let Some(fd) = self.own_descriptor() else {
             // The socket is closed, or the program has another descriptor of it, with which it will call.
             self.follower.store(0, Relaxed);
-            return true;
+            return Ok(());
         };
-        if self.resume_receiving(fd.as_fd()).is_err() {
-            return false;
-        }
-        let mut sending = self.sending();
+        let receiving = self.try_receiving().ok_or(NotResumed::Busy)?;
+        self.resume_receiving(fd.as_fd(), receiving)
+            .map_err(|_| NotResumed::Gone)?;
+        let mut sending = self.try_sending().ok_or(NotResumed::Busy)?;
         // The NIC may be told twice, as by a child that ends at once and by its parent.
         sending.guard.keep_order();
         let is_with_device = sending.device.agreement.is_with_device();
         let has_keys_there = is_with_device || sending.device.last_older().is_some();
         if !has_keys_there || sending.keys.check().is_err() || socket::is_over(fd.as_fd()) {
-            return true;
+            return Ok(());
         }
         match self.tell_older(fd.as_fd(), &mut sending) {
-            Ok(_) => true,
+            Ok(_) => {}
             // The peer may have acknowledged the end just now.
-            Err(Failure::Refused(_)) if socket::is_over(fd.as_fd()) => true,
+            Err(Failure::Refused(_)) if socket::is_over(fd.as_fd()) => {}
             // It knows nothing of the connection any more, and need not.
-            Err(Failure::Refused(_)) if !is_with_device => true,
-            Err(Failure::Refused(_)) => {
-                self.give_up(fd.as_fd(), &mut sending);
-                true
-            }
-            Err(Failure::NotThere | Failure::Lost) => false,
+            Err(Failure::Refused(_)) if !is_with_device => {}
+            Err(Failure::Refused(_)) => drop(self.give_up(fd.as_fd(), &mut sending)),
+            Err(Failure::NotThere | Failure::Lost) => return Err(NotResumed::Gone),
         }
+        Ok(())
     }
 
     fn resume_sending(

@@ -73,8 +73,8 @@ impl Session {
     pub(in super::super) fn resume_receiving(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
+        mut receiving: LockedReceiving<'_>,
     ) -> Result<(), Failure> {
-        let mut receiving = self.receiving();
         // The NIC may be told twice, as by a child that ends at once and by its parent.
         receiving.guard.keep_order();
         if !receiving.device.is_on || receiving.keys.check().is_err() {

@@ -41,14 +41,12 @@ impl Session {
         self.send_held_locked(self.sending());
     }
 
-    /// The same without waiting: false where a call is sending.
-    pub(crate) fn try_send_held(self: &Arc<Self>) -> bool {
-        let sending = self.try_sending();
-        let is_free = sending.is_some();
-        sending
-            .into_iter()
-            .for_each(|sending| self.send_held_locked(sending));
-        is_free
+    /// The same without waiting: where a call is sending, the session stays on the list of those that hold something.
+    pub(crate) fn try_send_held(self: &Arc<Self>) {
+        if let Some(sending) = self.try_sending() {
+            held::leaves(self);
+            self.send_held_locked(sending);
+        }
     }
 
     fn send_held_locked(self: &Arc<Self>, mut sending: LockedSending<'_>) {
