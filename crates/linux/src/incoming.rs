@@ -5,6 +5,7 @@ use std::time::Instant;
 use driver::PlacedPart;
 use nic::FrameMeta;
 use nic::ring::{ContextId, Packet, RecvDescriptor};
+use wire::ethernet;
 use wire::packet::{self, Parsed};
 
 use crate::checksum;
@@ -138,6 +139,10 @@ impl LinuxFunction {
             return !packet.processed.is_replaced();
         };
         let (frame, parts) = frame_and_parts(&mut self.buffers, &mut self.rebuilt, packet, held);
+        // That is another connection's than the one without a VLAN that it looks like.
+        if ethernet::is_of_vlan(frame) {
+            return !packet.processed.is_replaced();
+        }
         let mut env = DriverEnv {
             rings: &mut self.rings,
             staging: &self.staging,

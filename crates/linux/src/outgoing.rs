@@ -50,7 +50,8 @@ impl LinuxFunction {
         self.counters.tx_bytes += len as u64;
         self.counters.tx_super_frames += u64::from(meta.gso_size != 0);
         let parsed = packet::parse(self.staging.bytes(slice)).ok();
-        if let Some(parsed) = &parsed {
+        let is_of_vlan = ethernet::is_of_vlan(self.staging.bytes(slice));
+        if let Some(parsed) = parsed.as_ref().filter(|_| !is_of_vlan) {
             self.receive.linux_sent(parsed, &mut self.rings);
             self.pdus
                 .linux_sent(parsed, &mut self.counters, &mut self.rings);

@@ -47,6 +47,18 @@ fn forged_acknowledgements_change_nothing() {
     }
 }
 
+#[test]
+fn what_is_acknowledged_in_a_vlan_is_retained_still() {
+    let mut program = greeting_and_records();
+    program.send(0, 3000, 1400, (false, true));
+    let (mut frame, meta) = program.peers_segment(1, program.at(3000), Flags::ACK, &[]);
+    frame.splice(12..12, [0x81, 0, 0, 5]);
+    program.nic.handle_frame(program.now, &frame, meta);
+    assert_eq!(program.drain(), 1);
+    program.finish(1400).unwrap();
+    assert_eq!(program.resets, (0, 0));
+}
+
 /// What a socket says must agree with what was seen of its connection: it may be another one, whose packets bear other addresses here.
 #[test]
 fn a_socket_whose_numbers_are_not_those_of_the_connection_gets_no_help() {
