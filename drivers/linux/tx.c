@@ -243,8 +243,13 @@ netdev_tx_t longshore_start_xmit(struct sk_buff *skb, struct net_device *netdev)
 	if (unlikely(longshore_tx_room(queue) < LONGSHORE_TX_SLOTS) &&
 	    !netif_txq_try_stop(txq, longshore_tx_room(queue), LONGSHORE_TX_ROOM))
 		return NETDEV_TX_BUSY;
-	if (tls_is_skb_tx_device_offloaded(skb))
+	if (tls_is_skb_tx_device_offloaded(skb)) {
 		skb = longshore_tls_xmit(queue, skb, &context);
+	} else if (unlikely(skb_is_decrypted(skb))) {
+		/* Plaintext of no socket that is offloaded: generic XDP sends it back. */
+		dev_kfree_skb_any(skb);
+		skb = NULL;
+	}
 	if (likely(skb && longshore_tx_put(queue, skb, context))) {
 		/* Byte queue limits know of it before the device does. */
 		bytes = skb->len;
@@ -344,6 +349,9 @@ void longshore_tx_refused(struct longshore_queue *queue,
 		buffer->wait->error = -EIO;
 	if (ours && head->opcode == LONGSHORE_OPCODE_SET_RSS)
 		netdev_warn(queue->nic->netdev, "packets are spread as before: error %u\n",
+			    completion->error);
+	if (ours && head->opcode == LONGSHORE_OPCODE_SET_FILTER)
+		netdev_warn(queue->nic->netdev, "multicast comes as before: error %u\n",
 			    completion->error);
 	if (completion->context != LONGSHORE_NO_CONTEXT)
 		longshore_tls_refused(queue->nic, completion->context, completion->error);

@@ -99,7 +99,7 @@ int longshore_xdp_xmit(struct net_device *netdev, int count, struct xdp_frame **
 	__netif_tx_lock(txq, cpu);
 	while (sent < count && longshore_xdp_put(queue, frames[sent]))
 		sent++;
-	if (flags & XDP_XMIT_FLUSH && READ_ONCE(nic->up))
+	if (sent && flags & XDP_XMIT_FLUSH && READ_ONCE(nic->up))
 		longshore_tx_publish(queue);
 	u64_stats_update_begin(&stats->sync);
 	u64_stats_add(&stats->xdp_xmit, sent);
@@ -284,8 +284,9 @@ static int longshore_xdp_attach(struct longshore_nic *nic, struct bpf_prog *prog
 	if (before)
 		bpf_prog_put(before);
 	/* Without a program the other buffers do as well, if there is no memory for new ones. */
-	if (!program)
-		longshore_xdp_lay_out(nic, false);
+	if (!program && longshore_xdp_lay_out(nic, false))
+		netdev_warn(nic->netdev, "buffers stay as for XDP, without LRO, MTU at most %u\n",
+			    nic->netdev->max_mtu);
 	return 0;
 }
 

@@ -161,7 +161,7 @@ def ask(peer, port, count):
     answers, back = set(), tell(peer, b"bounced")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours:
         ours.bind(("", port))
-        ours.settimeout(1)
+        ours.settimeout(2)
         for number in range(count):
             ours.sendto(b"E%d" % number, (peer, PEER_PORT))
         try:
@@ -174,9 +174,15 @@ def ask(peer, port, count):
 
 def tell(peer, word):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours:
-        ours.settimeout(20)
-        ours.sendto(word, (peer, PEER_PORT))
-        return int(ours.recv(100))
+        ours.settimeout(2)
+        # The kernel may drop what is sent while a device comes up.
+        for _ in range(10):
+            ours.sendto(word, (peer, PEER_PORT))
+            try:
+                return int(ours.recv(100))
+            except TimeoutError:
+                pass
+    raise SystemExit("the peer does not answer")
 
 
 def look(interface):

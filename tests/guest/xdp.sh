@@ -110,6 +110,7 @@ ip link set "$dev" mtu 1500
 try 'a program is attached' attach pass
 try 'the NIC merges no packets' lro off
 try 'the largest MTU' ip link set "$dev" mtu 3498
+try 'packets of the largest MTU are passed' counts xdp_pass 3 ping -q -c 3 -M do -s 3470 "$PEER"
 try 'a larger one is refused with a program' refused ip link set "$dev" mtu 3499
 ip link set "$dev" mtu 1500
 try 'passed packets are right' counts xdp_pass 100 download
