@@ -57,6 +57,8 @@ for label in offload impaired software; do
         # Opened for both directions, so that it waits for nobody; and named at the command itself, for what
         # runs in the background reads nothing otherwise.
         exec 5<>"$scratch/commands-$port"
+        # Not what the server before it has said.
+        : >"$scratch/s_server.log"
         openssl s_server -accept "$linux4:$port" -tls1_3 -naccept 2 \
             -cert "$scratch/leaf.pem" -key "$scratch/leaf.key" <&5 >"$scratch/s_server.log" 2>&1 &
         server=$!
