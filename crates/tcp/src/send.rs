@@ -108,7 +108,7 @@ impl Connection {
         let mss = u32::from(self.snd.mss);
         let budget = self.congestion.cwnd().saturating_sub(self.pipe());
         if budget < mss && !self.snd.due.resend {
-            self.snd.cwnd_limited = true;
+            self.snd.round.is_cwnd_limited = true;
             return None;
         }
         if self.waits_for_pacer(now) && !self.snd.due.resend {
@@ -238,7 +238,7 @@ impl Connection {
             };
         }
         if budget < window && budget < queued {
-            self.snd.cwnd_limited = true;
+            self.snd.round.is_cwnd_limited = true;
         }
         if limit < mss {
             return self.silly_window(queued.min(mss).min(window), window, budget);

@@ -29,8 +29,6 @@ pub(crate) struct Sender {
     /// The peer's small window may be filled with a short segment (RFC 9293 §3.8.6.2.1, the override).
     pub(crate) fill_window: bool,
     pub(crate) round: Round,
-    /// The congestion window was what stopped us in this round.
-    pub(crate) cwnd_limited: bool,
     /// A RST is to be sent, with this sequence number.
     pub(crate) reset_at: Option<SeqNum>,
     /// No data leave before, but what a timer asks for; nothing is paced if that is past.
@@ -68,6 +66,18 @@ pub(crate) struct Round {
     end: SeqNum,
     /// Most bytes in flight.
     flight: u32,
+    /// The congestion window was what stopped us.
+    pub(crate) is_cwnd_limited: bool,
+}
+
+impl Round {
+    fn until(end: SeqNum) -> Self {
+        Round {
+            end,
+            flight: 0,
+            is_cwnd_limited: false,
+        }
+    }
 }
 
 impl Sender {
@@ -86,11 +96,7 @@ impl Sender {
             due: Due::default(),
             syn_retries: 0,
             fill_window: false,
-            round: Round {
-                end: iss,
-                flight: 0,
-            },
-            cwnd_limited: false,
+            round: Round::until(iss),
             reset_at: None,
             paced_until: Time(0),
             most_at_once,
@@ -110,10 +116,7 @@ impl Sender {
             short_end: tcb.snd_nxt,
             fin_queued: tcb.fin_queued,
             cork: self.cork,
-            round: Round {
-                end: tcb.snd_una,
-                flight: 0,
-            },
+            round: Round::until(tcb.snd_una),
             ..Self::new(tcb.snd_una - 1, self.mss, self.most_at_once)
         };
     }
@@ -151,7 +154,7 @@ impl Sender {
 
     /// Growth of the congestion window is justified (RFC 9293 §3.8.2, RFC 7661 in spirit): it was used.
     pub(crate) fn is_cwnd_limited(&self, congestion: &Congestion) -> bool {
-        self.cwnd_limited
+        self.round.is_cwnd_limited
             || (congestion.in_slow_start()
                 && congestion.cwnd() < self.round.flight.saturating_mul(2))
     }
@@ -160,10 +163,10 @@ impl Sender {
         if self.round.end.at_or_before(self.una) {
             self.round.end = self.nxt;
             self.round.flight = flight;
-            self.cwnd_limited = limited;
+            self.round.is_cwnd_limited = limited;
         } else {
             self.round.flight = self.round.flight.max(flight);
-            self.cwnd_limited |= limited;
+            self.round.is_cwnd_limited |= limited;
         }
     }
 }

@@ -63,14 +63,7 @@ pub(crate) struct Driver {
     frames: VecDeque<Frame>,
     /// The rest of the arena block that small writes are cut from.
     tail: Option<Buffer>,
-    /// Parts of the frame received last.
-    placed: Vec<PlacedPart>,
-    /// Notes on the frame received last.
-    notes: Vec<Note>,
-    /// What the NIC has said of the packet that comes next, with the queue that it comes on.
-    opening: Option<(usize, Established)>,
-    /// What TCP on the NIC has taken of the packet that comes next, with the queue that it comes on.
-    delivered: Option<(usize, Delivered)>,
+    beside: BesideFrames,
     /// The last reset that each receive ring has told of.
     resets: Vec<u32>,
     /// Connections that the NIC may run for this function.
@@ -97,6 +90,30 @@ enum Retired {
     Written(Box<[Slice]>),
 }
 
+/// What the NIC says beside received frames.
+#[derive(Debug)]
+struct BesideFrames {
+    /// Parts of the frame received last.
+    placed: Vec<PlacedPart>,
+    /// Notes on the frame received last.
+    notes: Vec<Note>,
+    /// What the NIC has said of the packet that comes next, with the queue that it comes on.
+    opening: Option<(usize, Established)>,
+    /// What TCP on the NIC has taken of the packet that comes next, with the queue that it comes on.
+    delivered: Option<(usize, Delivered)>,
+}
+
+impl BesideFrames {
+    fn with_capacity(parts: usize) -> Self {
+        BesideFrames {
+            placed: Vec::with_capacity(parts),
+            notes: Vec::with_capacity(parts),
+            opening: None,
+            delivered: None,
+        }
+    }
+}
+
 impl Driver {
     /// The driver of a function, with so many bytes of memory for packets and payload.
     pub fn new(function: HostFunction, memory: u64) -> Self {
@@ -119,10 +136,7 @@ impl Driver {
             regions: InUse::new(Arc::clone(&function.regions)),
             frames: VecDeque::new(),
             tail: None,
-            placed: Vec::with_capacity(64),
-            notes: Vec::with_capacity(64),
-            opening: None,
-            delivered: None,
+            beside: BesideFrames::with_capacity(64),
             resets: vec![0; usize::from(function.config.queues)],
             toe_connections: function.config.toe_connections,
             images: Vec::new(),
@@ -306,7 +320,7 @@ impl Driver {
         self.function.clear();
         self.arena.reclaim_all();
         self.posted_bytes = 0;
-        (self.opening, self.delivered) = (None, None);
+        (self.beside.opening, self.beside.delivered) = (None, None);
         self.resets.fill(0);
     }
 

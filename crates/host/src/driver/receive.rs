@@ -114,12 +114,12 @@ impl Driver {
     /// Parts of the payload of the frame received last that are not in it, by ascending position. They do not overlap and are
     /// inside of it.
     pub fn placed(&self) -> &[PlacedPart] {
-        &self.placed
+        &self.beside.placed
     }
 
     /// What the innermost protocol on the NIC has to say of the payload of the frame received last.
     pub fn notes(&self) -> &[Note] {
-        &self.notes
+        &self.beside.notes
     }
 
     /// The next descriptor of any receive ring, the rings taking turns.
@@ -152,7 +152,7 @@ impl Driver {
         Some(match descriptor {
             RecvDescriptor::Packet(packet) => return self.accept_packet(at, &packet, counters),
             RecvDescriptor::Toe(event @ ToeEvent::Delivered { .. }) => {
-                self.delivered = delivered(&event).map(|delivered| (at, delivered));
+                self.beside.delivered = delivered(&event).map(|delivered| (at, delivered));
                 return None;
             }
             RecvDescriptor::Toe(event) => Received::Toe(event),
@@ -174,7 +174,7 @@ impl Driver {
             RecvDescriptor::SpliceEnded(ended) => Received::SpliceEnded(ended),
             RecvDescriptor::SpliceState(state) => Received::SpliceState(state),
             RecvDescriptor::Established(established) => {
-                self.opening = Some((at, established));
+                self.beside.opening = Some((at, established));
                 return None;
             }
             RecvDescriptor::ResyncRequest {
@@ -219,13 +219,13 @@ impl Driver {
             .saturating_sub(frame.class().bytes().into());
         counters.driver_rx_packets += 1;
         let recv = &mut self.function.queues[at].recv;
-        let fits = (packet.placed == 0 || take_placed(recv, packet, &mut self.placed))
-            && (packet.notes == 0 || take_notes(recv, packet, &mut self.notes));
+        let fits = (packet.placed == 0 || take_placed(recv, packet, &mut self.beside.placed))
+            && (packet.notes == 0 || take_notes(recv, packet, &mut self.beside.notes));
         if !fits {
             counters.driver_errors += 1;
             return None;
         }
-        let opening = self.opening.take().filter(|(queue, _)| *queue == at);
+        let opening = self.beside.opening.take().filter(|(queue, _)| *queue == at);
         let info = FrameInfo {
             segments: packet.segments.max(1),
             checksum_ok: packet.checksum_ok,
@@ -235,7 +235,7 @@ impl Driver {
             has_notes: packet.notes > 0,
             payload_len: packet.payload_len,
         };
-        if let Some((queue, taken)) = self.delivered.take()
+        if let Some((queue, taken)) = self.beside.delivered.take()
             && queue == at
         {
             return deliver(frame, packet.header_len, info, taken, counters);

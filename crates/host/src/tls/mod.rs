@@ -7,6 +7,7 @@ mod fallback;
 mod handshake;
 mod info;
 mod open;
+mod opened;
 mod receive;
 mod rekey;
 mod run;

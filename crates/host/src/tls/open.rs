@@ -12,19 +12,6 @@ use crate::CloseReason;
 use crate::layer5::Outgoing;
 use crate::stream::Stream;
 
-/// A record that was opened in place: where its content lies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Open {
-    /// Bytes before the content.
-    pub skip: u32,
-    /// Bytes of content.
-    pub content: u32,
-    /// Bytes after the content.
-    pub tail: u32,
-    /// As [`Front::is_agreed`](super::Front::is_agreed).
-    pub is_agreed: bool,
-}
-
 /// What opening a record gave.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -70,7 +57,7 @@ impl Session {
     ) -> Outcome {
         if self.peer_closed {
             // RFC 8446 §6.1: what comes after close_notify is ignored.
-            let rest = stream.len() - self.opened_len;
+            let rest = stream.len() - self.opened.len();
             if self.opened.is_empty() {
                 stream.skip(rest);
                 *consumed += rest;
@@ -80,7 +67,7 @@ impl Session {
         if !self.replaced_keys.is_empty() {
             self.forget_replaced_keys(stream, out);
         }
-        let offset = self.opened_len;
+        let offset = self.opened.len();
         let len = match self.whole_record(stream, offset, out) {
             Ok(len) => len,
             Err(outcome) => return outcome,
@@ -125,13 +112,7 @@ impl Session {
             ContentType::APPLICATION_DATA => content,
             _ => len as usize..len as usize,
         };
-        self.opened.push_back(Open {
-            skip: content.start as u32,
-            content: content.len() as u32,
-            tail: len - content.end as u32,
-            is_agreed: false,
-        });
-        self.opened_len += len;
+        self.opened.push(len as usize, content, false);
     }
 
     /// Bytes of the record at `offset`, which is there as a whole.
@@ -240,7 +221,7 @@ impl Session {
         {
             match event {
                 Event::ReceiveKeys(keys) => {
-                    self.rekey_receive(keys, stream.start() + self.opened_len, out)
+                    self.rekey_receive(keys, stream.start() + self.opened.len(), out)
                 }
                 Event::KeyUpdateRequested => {
                     self.owes_update = true;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use l5p::tls::{ContentType, ContextTag, HEADER_LEN};
 use wire::SeqNum;
 
-use super::open::{Open, Outcome};
+use super::open::Outcome;
 use super::session::Session;
 
 use crate::CloseReason;
@@ -50,12 +50,12 @@ impl Session {
             return true;
         }
         let mut header = [0; HEADER_LEN];
-        if stream.peek(self.opened_len, &mut header) < HEADER_LEN {
+        if stream.peek(self.opened.len(), &mut header) < HEADER_LEN {
             // If they are there all the same, they are where no header belongs.
-            return (stream.len() - self.opened_len) as usize >= HEADER_LEN;
+            return (stream.len() - self.opened.len()) as usize >= HEADER_LEN;
         }
         match self.reader.next_len(&header) {
-            Ok(Some(len)) => stream.len() - self.opened_len >= len as u32,
+            Ok(Some(len)) => stream.len() - self.opened.len() >= len as u32,
             Ok(None) => false,
             Err(_) => true,
         }
@@ -63,7 +63,7 @@ impl Session {
 
     /// Whether there is content that was opened and not read.
     pub fn has_content(&self) -> bool {
-        self.opened.iter().any(|open| open.content > 0)
+        self.opened.has_content()
     }
 
     /// Copies content out. Answers how many bytes, and what must end the connection. Consumed bytes of the stream are
@@ -77,12 +77,12 @@ impl Session {
     ) -> (usize, Option<CloseReason>) {
         let mut done = 0;
         while done < buffer.len() {
-            if let Some(open) = self.opened.front_mut() {
+            if let Some(open) = self.opened.front() {
                 stream.skip(open.skip);
                 let wanted = (open.content as usize).min(buffer.len() - done);
                 stream.read(&mut buffer[done..done + wanted]);
                 done += wanted;
-                self.settle(wanted as u32, stream, consumed);
+                *consumed += self.opened.settle(wanted as u32, stream);
                 continue;
             }
             if let Some(len) = self.read_decrypted(stream, &mut buffer[done..], consumed, out) {
@@ -137,7 +137,7 @@ impl Session {
             content => stream.take_front(content),
         };
         let taken = chunk.as_ref().map_or(0, |chunk| chunk.len() as u32);
-        self.settle(taken, stream, consumed);
+        *consumed += self.opened.settle(taken, stream);
         Some(chunk)
     }
 
@@ -165,7 +165,7 @@ impl Session {
                 stream.skip(open.skip);
                 let taken = take(stream, front, out);
                 self.rx.inside_message = taken.inside_message;
-                self.settle(taken.len, stream, consumed);
+                *consumed += self.opened.settle(taken.len, stream);
                 if taken.len < front.content {
                     return None;
                 }
@@ -189,13 +189,7 @@ impl Session {
         let Some((len, content)) = self.take_decrypted(stream, out, |_| true) else {
             return false;
         };
-        self.opened.push_back(Open {
-            skip: content.start as u32,
-            content: content.len() as u32,
-            tail: (len - content.end) as u32,
-            is_agreed: true,
-        });
-        self.opened_len += len as u32;
+        self.opened.push(len, content, true);
         true
     }
 
@@ -220,7 +214,7 @@ impl Session {
             && open.content == 0
         {
             stream.skip(open.skip);
-            self.settle(0, stream, consumed);
+            *consumed += self.opened.settle(0, stream);
         }
         None
     }
@@ -319,24 +313,5 @@ impl Session {
                 Some(len)
             }
         }
-    }
-
-    /// Accounts for `taken` bytes of the first open record's content, which were consumed with what was before them; the
-    /// record goes when nothing is left of it.
-    #[inline]
-    fn settle(&mut self, taken: u32, stream: &mut Stream, consumed: &mut u32) {
-        let Some(open) = self.opened.front_mut() else {
-            return;
-        };
-        let mut bytes = open.skip + taken;
-        open.skip = 0;
-        open.content -= taken;
-        if open.content == 0 {
-            stream.skip(open.tail);
-            bytes += open.tail;
-            self.opened.pop_front();
-        }
-        self.opened_len -= bytes;
-        *consumed += bytes;
     }
 }

@@ -9,7 +9,7 @@ use wire::{FlowKey, SeqNum};
 
 use super::Offload;
 use super::contexts::ReceiveContext;
-use super::open::Open;
+use super::opened::Opened;
 use super::rekey::ReplacedKeys;
 use crate::layer5::{Outgoing, TransmitContexts};
 use crate::stream::Stream;
@@ -38,11 +38,9 @@ pub(crate) struct Session {
     /// Keys that were replaced, oldest first: what the NIC has decrypted under them may be still to be read.
     pub(super) replaced_keys: VecDeque<ReplacedKeys>,
     /// Records opened in place and not yet consumed, from the stream's start on.
-    pub(super) opened: VecDeque<Open>,
+    pub(super) opened: Opened,
     /// The header of the record read last, and that record's length: records come in runs of one length.
     pub(super) last_header: ([u8; HEADER_LEN], usize),
-    /// Bytes of the stream that `opened` covers.
-    pub(super) opened_len: u32,
     /// The peer has sent close_notify.
     pub(super) peer_closed: bool,
     /// An alert of the peer's that was read and not acted on yet, where the keys are from elsewhere.
@@ -112,9 +110,8 @@ impl Session {
             inside_transmit: None,
             rx: ReceiveContext::default(),
             replaced_keys: VecDeque::new(),
-            opened: VecDeque::new(),
+            opened: Opened::default(),
             last_header: ([0; HEADER_LEN], 0),
-            opened_len: 0,
             peer_closed: false,
             peer_alert: None,
             failed: None,
@@ -145,7 +142,7 @@ impl Session {
 
     /// Position of the next record to be opened.
     pub fn next_record(&self, stream: &Stream) -> SeqNum {
-        stream.start() + self.opened_len
+        stream.start() + self.opened.len()
     }
 
     /// Whether the NIC waits for an answer that more of the stream may hold.
