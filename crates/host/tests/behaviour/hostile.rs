@@ -55,7 +55,7 @@ fn a_ping_is_answered_with_its_data() {
     assert_eq!(pair.counter(SERVER, "IcmpOutEchoReps"), 1);
 }
 
-/// The host is in no VLAN. A priority alone is none.
+/// The host is in no VLAN. A tag that only gives a priority names no VLAN.
 #[test]
 fn what_comes_in_a_vlan_is_passed_over() {
     let mut pair = hosts();

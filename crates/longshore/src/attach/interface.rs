@@ -61,7 +61,7 @@ pub fn open(
 /// The TAP interface whose queues another process has opened.
 ///
 /// # Errors
-/// When one of them is none of this interface.
+/// When a queue is of another interface.
 pub fn adopt(name: &str, config: TapConfig, queues: Vec<OwnedFd>) -> Result<Vec<Tap>> {
     let taps = queues.into_iter().map(|queue| Tap::adopt(queue, config));
     let taps: Vec<Tap> = taps.collect::<Result<_, _>>()?;

@@ -93,13 +93,15 @@ impl MulticastFilter {
         for (group, address) in groups.iter_mut().zip(listed) {
             *group = MacAddr(*address);
         }
-        let groups = &groups[..count];
-        if !is_clear || !groups.iter().all(|group| group.is_multicast()) {
-            return Err(ErrorCode::BadParameters);
-        }
-        Ok(match all {
+        let filter = match all {
             true => MulticastFilter::ALL,
-            false => MulticastFilter::of(groups),
-        })
+            false => MulticastFilter::of(&groups[..count]),
+        };
+        // There are not too many: who does not ask for all and gets all has named what is no group.
+        let is_meant = all == (filter == MulticastFilter::ALL);
+        match is_clear && is_meant {
+            true => Ok(filter),
+            false => Err(ErrorCode::BadParameters),
+        }
     }
 }
