@@ -37,6 +37,14 @@ for offload in off on; do
     LISTENING=10.78.0.1 CONNECTING=10.78.1.1 LD_PRELOAD=/mnt/other_end.so /mnt/tls $VARIANTS >/mnt/$offload.log 2>&1
     cat /proc/net/tls_stat >/mnt/$offload.stat
 done
+# Some wait to see that nothing has come yet, or that no room is left, and miss it where the guest is slow: they have two more runs.
+results() { sed -n "s/^$2 [0-9]* \(tls[^ ]*\).*/\1/p" "/mnt/$1.log" | sort; }
+results off ok >/tmp/off
+results on 'not ok' | comm -12 /tmp/off - | while read -r case; do
+    for round in 1 2; do
+        LISTENING=10.78.0.1 CONNECTING=10.78.1.1 LD_PRELOAD=/mnt/other_end.so /mnt/tls -r "$case" >>/mnt/again.log 2>&1 && break
+    done
+done
 ethtool -S eth0 | grep tls
 ip link set eth0 down
 ip link set eth1 down
@@ -57,7 +65,8 @@ value() { awk -v name="$2" '$1 == name || $1 == name ":" { print $2; exit }' "$1
 # cases LOG RESULT: those with this result. Three cases take it that what is sent has come after 1 ms or none, as it has over loopback.
 cases() { sed -n "s/^$2 [0-9]* \([^ ]*\).*/\1/p" "$scratch/guest/$1.log" | grep -vE '\.(shutdown_reuse|poll_partial_rec|epoll_partial_rec)$' | sort; }
 passed=$(cases off ok | wc -l)
-lost=$(comm -12 <(cases off ok) <(cases on 'not ok') | tr '\n' ' ')
+touch "$scratch/guest/again.log"
+lost=$(comm -12 <(cases off ok) <(cases on 'not ok') | comm -23 - <(cases again ok | uniq) | tr '\n' ' ')
 if [[ $passed -lt 60 || $(cases on '.*ok' | wc -l) -lt $passed ]]; then
     not_ok "the kernel's test comes to its end" "$passed cases pass without offload: $(tail -n 1 "$scratch/guest/on.log")"
 elif [[ -n $lost ]]; then

@@ -18,7 +18,7 @@ cat "$here/guest_cases" - >"$scratch/script" <<'SCRIPT'
 use || exit 1
 tracing=/sys/kernel/tracing
 mount -t tracefs tracing $tracing && echo 4096 >$tracing/buffer_size_kb && echo 1 >$tracing/events/tls/tls_device_decrypted/enable
-echo "received $(openssl s_client -ktls -tls1_2 -quiet -nocommands -connect "$PEER:4434" -ign_eof </dev/null 2>/tmp/log | sha256sum | cut -d ' ' -f 1)"
+echo "received $(echo | openssl s_client -ktls -tls1_2 -quiet -nocommands -connect "$PEER:4435" -ign_eof 2>/tmp/log | sha256sum | cut -d ' ' -f 1)"
 # A record is decrypted by the device, by the kernel, or by both.
 awk '/tls_device_decrypted:/ { all++; device += /decrypted=1/; mixed += /encrypted=0 decrypted=0/ }
     END { print "records", all; print "device", device; print "mixed", mixed + 0 }' $tracing/trace

@@ -1,4 +1,5 @@
-"""Tells the digest of what comes by TLS to port 4433, and sends as much to who comes to 4434, connection after connection."""
+"""Tells the digest of what comes by TLS to port 4433, and sends as much to who comes to 4434, or to 4435 and asks, connection after
+connection."""
 
 import hashlib, socket, ssl, sys, threading
 
@@ -33,6 +34,12 @@ def send(connection):
     connection.sendall(digits)
     connection.unwrap()
 
+def answer(connection):
+    # Who asks has set up what receives.
+    connection.recv(1)
+    send(connection)
+
 tell("digest", hashlib.sha256(digits).hexdigest())
 threading.Thread(target=serve, args=(4434, send), daemon=True).start()
+threading.Thread(target=serve, args=(4435, answer), daemon=True).start()
 serve(4433, receive)
