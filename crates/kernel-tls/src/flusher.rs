@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::fork_lock::{ForkGuard, ForkLock};
 use crate::internal::Internal;
-use crate::patience::Patience;
+use crate::linger_timer::LingerTimer;
 use crate::session::{Session, UnsentIs};
 use crate::{held, mapped_files, offload, open_records, socket};
 
@@ -23,7 +23,7 @@ struct Unsent {
     session: Arc<Session>,
     fd: Internal,
     /// Once the program has closed it. The library's thread alone looks at it.
-    patience: ForkLock<Option<Patience>>,
+    linger: ForkLock<Option<LingerTimer>>,
     /// A call was sending on it when the library's thread looked last.
     is_busy: AtomicBool,
 }
@@ -36,9 +36,9 @@ impl Unsent {
         }
         let (fd, now) = (self.fd.as_fd(), Instant::now());
         let left = || self.session.unacknowledged(fd);
-        let mut patience = self.patience.lock();
-        let new = || Patience::new(socket::user_timeout(fd), left().unwrap_or(0), now);
-        let next = patience.get_or_insert_with(new).look(now, left);
+        let mut linger = self.linger.lock();
+        let new = || LingerTimer::new(socket::user_timeout(fd), left().unwrap_or(0), now);
+        let next = linger.get_or_insert_with(new).look(now, left);
         if next.is_none() {
             self.session.drop_unsent(fd);
         }
@@ -82,7 +82,7 @@ pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
     waiting.sockets.push(Arc::new(Unsent {
         session: Arc::clone(session),
         fd,
-        patience: ForkLock::new(None),
+        linger: ForkLock::new(None),
         is_busy: AtomicBool::new(false),
     }));
     wake_up(waiting);

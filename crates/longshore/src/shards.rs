@@ -51,7 +51,7 @@ struct Running<S> {
     /// Its number, as `stat` has it.
     worker: usize,
     bell: Doorbell,
-    told: Arc<Told>,
+    told: Arc<ThreadStatus>,
     /// Errands that it was given.
     given: u64,
     /// One of the first so many errands was not done in time.
@@ -66,7 +66,7 @@ struct Running<S> {
 
 /// What a thread tells the first one. Written when that changes: no packet touches it.
 #[derive(Debug, Default)]
-struct Told {
+struct ThreadStatus {
     has_ended: AtomicBool,
     is_done: AtomicBool,
     sockets: AtomicU32,
@@ -88,7 +88,7 @@ impl<S: Shard> Threads<S> {
         let mut threads = Threads(Vec::new());
         for (worker, (shard, attached)) in (1..).zip(shards) {
             let (errands, inbox) = mpsc::channel();
-            let told = Arc::new(Told::default());
+            let told = Arc::new(ThreadStatus::default());
             let leaves = Leaves(bell.clone(), Arc::clone(&told));
             let running = Worker {
                 shard,
@@ -350,7 +350,7 @@ impl<S> Running<S> {
 }
 
 /// Says that its thread has ended, also by a panic.
-struct Leaves(Doorbell, Arc<Told>);
+struct Leaves(Doorbell, Arc<ThreadStatus>);
 
 impl Drop for Leaves {
     fn drop(&mut self) {
@@ -362,7 +362,7 @@ impl Drop for Leaves {
 struct Worker<S> {
     shard: S,
     inbox: Receiver<Errand<S>>,
-    told: Arc<Told>,
+    told: Arc<ThreadStatus>,
     /// The first core's.
     first: Doorbell,
 }

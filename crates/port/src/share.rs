@@ -123,7 +123,7 @@ pub struct Passing {
 
 /// What has become of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passed {
+pub(crate) enum PassOutcome {
     /// It is this process's.
     Not,
     /// This process's, and the other one has a copy.
@@ -147,34 +147,34 @@ impl Passing {
 
     /// Passes a frame on if it is the other process's, which gets a copy too of what neighbours say of themselves. `raw` is the frame with
     /// the header that is before it on the queue.
-    pub(crate) fn take(&self, frame: &[u8], raw: &[u8]) -> Passed {
+    pub(crate) fn take(&self, frame: &[u8], raw: &[u8]) -> PassOutcome {
         if self.is_gone.load(Ordering::Relaxed) {
-            return Passed::Not;
+            return PassOutcome::Not;
         }
         match subject(frame) {
             Subject::Flow(flow) => match self.foreign.worker(&flow) {
                 Some(worker) => self.pass_on(worker, raw),
-                None => Passed::Not,
+                None => PassOutcome::Not,
             },
             // The worker there gives it to the others.
             Subject::Neighbours => match self.pass_on(0, raw) {
-                Passed::On => Passed::Copied,
-                _ => Passed::Not,
+                PassOutcome::On => PassOutcome::Copied,
+                _ => PassOutcome::Not,
             },
-            Subject::Other => Passed::Not,
+            Subject::Other => PassOutcome::Not,
         }
     }
 
-    /// [`Passed::Not`] if the other process is gone: what was its own is this one's, which knows nothing of it.
-    fn pass_on(&self, worker: usize, raw: &[u8]) -> Passed {
+    /// [`PassOutcome::Not`] if the other process is gone: what was its own is this one's, which knows nothing of it.
+    fn pass_on(&self, worker: usize, raw: &[u8]) -> PassOutcome {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         match send(&self.ways[worker], raw, flags) {
-            Ok(_) => Passed::On,
+            Ok(_) => PassOutcome::On,
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN | Errno::CONNREFUSED) => {
                 self.is_gone.store(true, Ordering::Relaxed);
-                Passed::Not
+                PassOutcome::Not
             }
-            Err(_) => Passed::Lost,
+            Err(_) => PassOutcome::Lost,
         }
     }
 }
@@ -254,10 +254,10 @@ mod tests {
         let mut raw = vec![7; 12];
         let its = frame(&tcp(PEER, OURS));
         raw.extend_from_slice(&its);
-        assert_eq!(passing.take(&its, &raw), Passed::On);
+        assert_eq!(passing.take(&its, &raw), PassOutcome::On);
         assert_eq!(came(&theirs), Some(raw));
         let own = frame(&tcp((PEER.0, 40_001), OURS));
-        assert_eq!(passing.take(&own, &own), Passed::Not);
+        assert_eq!(passing.take(&own, &own), PassOutcome::Not);
         assert_eq!(came(&theirs), None);
     }
 
@@ -268,24 +268,24 @@ mod tests {
         let backend = ([10, 9, 0, 1], 8080);
         let answer = |port| frame(&tcp(backend, (OURS.0, port)));
         for (port, passed) in [
-            (60_000, Passed::On),
-            (60_099, Passed::On),
-            (59_999, Passed::Not),
-            (60_100, Passed::Not),
+            (60_000, PassOutcome::On),
+            (60_099, PassOutcome::On),
+            (59_999, PassOutcome::Not),
+            (60_100, PassOutcome::Not),
             // There the successor listens.
-            (60_007, Passed::Not),
+            (60_007, PassOutcome::Not),
         ] {
             let answer = answer(port);
             assert_eq!(passing.take(&answer, &answer), passed, "port {port}");
-            assert_eq!(came(&theirs).is_some(), passed == Passed::On);
+            assert_eq!(came(&theirs).is_some(), passed == PassOutcome::On);
         }
         // A peer's port of that range is no port of ours.
         let client = frame(&tcp((PEER.0, 60_001), OURS));
-        assert_eq!(passing.take(&client, &client), Passed::Not);
+        assert_eq!(passing.take(&client, &client), PassOutcome::Not);
         let quoted = tcp((OURS.0, 60_001), backend);
         let message = [&[3, 4, 0, 0, 0, 0, 0x05, 0][..], &quoted].concat();
         let error = frame(&ip(1, [10, 9, 0, 9], OURS.0, &message));
-        assert_eq!(passing.take(&error, &error), Passed::On);
+        assert_eq!(passing.take(&error, &error), PassOutcome::On);
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
         for port in 60_000..60_100 {
             let outward = flow((OURS.0, port), PEER);
             let answer = frame(&tcp(PEER, (OURS.0, port)));
-            assert_eq!(passing.take(&answer, &answer), Passed::On);
+            assert_eq!(passing.take(&answer, &answer), PassOutcome::On);
             assert!(came(&theirs[steering.worker(&outward)]).is_some());
         }
     }
@@ -313,7 +313,7 @@ mod tests {
         let quoted = tcp(OURS, PEER);
         let message = [&[3, 4, 0, 0, 0, 0, 0x05, 0][..], &quoted].concat();
         let error = frame(&ip(1, [10, 9, 0, 9], OURS.0, &message));
-        assert_eq!(passing.take(&error, &error), Passed::On);
+        assert_eq!(passing.take(&error, &error), PassOutcome::On);
         assert!(came(&theirs).is_some());
     }
 
@@ -322,7 +322,7 @@ mod tests {
         let (ways, theirs): (Vec<_>, Vec<_>) = (0..2).map(|_| pair()).unzip();
         let passing = Passing::new(foreign(), ways);
         let arp = [&ethernet(0x0806)[..], &[0, 1, 8, 0, 6, 4, 0, 1], &[0; 20]].concat();
-        assert_eq!(passing.take(&arp, &arp), Passed::Copied);
+        assert_eq!(passing.take(&arp, &arp), PassOutcome::Copied);
         let heard = theirs.iter().filter_map(came);
         assert_eq!(heard.count(), 1, "that worker gives it to the others");
     }
@@ -332,10 +332,10 @@ mod tests {
         let (other, theirs) = pair();
         let passing = Passing::new(foreign(), vec![other]);
         let its = frame(&tcp(PEER, OURS));
-        while passing.take(&its, &its) == Passed::On {}
-        assert_eq!(passing.take(&its, &its), Passed::Lost);
+        while passing.take(&its, &its) == PassOutcome::On {}
+        assert_eq!(passing.take(&its, &its), PassOutcome::Lost);
         drop(theirs);
-        assert_eq!(passing.take(&its, &its), Passed::Not);
-        assert_eq!(passing.take(&its, &its), Passed::Not);
+        assert_eq!(passing.take(&its, &its), PassOutcome::Not);
+        assert_eq!(passing.take(&its, &its), PassOutcome::Not);
     }
 }

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::meta::{Capabilities, LINK_HEADER_LEN, MAX_SUPER_FRAME, Meta};
 use crate::parts::Whole;
-use crate::share::Passed;
+use crate::share::PassOutcome;
 use crate::{Fill, Port, Share, Source, Take, vnet};
 
 /// How a TAP device is used.
@@ -366,7 +366,7 @@ impl Port for Tap {
             if let Share::Divided(passing) = &self.share {
                 let passed = passing.take(frame, raw);
                 self.counters.passed(passed);
-                if matches!(passed, Passed::On | Passed::Lost) {
+                if matches!(passed, PassOutcome::On | PassOutcome::Lost) {
                     continue;
                 }
             }

@@ -3,7 +3,7 @@
 use crate::counters::counters;
 use crate::meta::Meta;
 use crate::offload;
-use crate::share::Passed;
+use crate::share::PassOutcome;
 
 /// Bytes of the header without `num_buffers`: the Ethernet header behind it leaves IP's aligned to eight bytes.
 pub(crate) const HEADER_LEN: usize = 10;
@@ -51,9 +51,10 @@ impl Counters {
     }
 
     /// Counts what a frame was to another process.
-    pub(crate) fn passed(&mut self, passed: Passed) {
-        self.rx_passed_to_predecessor += u64::from(matches!(passed, Passed::On | Passed::Copied));
-        self.rx_passed_to_predecessor_dropped += u64::from(passed == Passed::Lost);
+    pub(crate) fn passed(&mut self, passed: PassOutcome) {
+        self.rx_passed_to_predecessor +=
+            u64::from(matches!(passed, PassOutcome::On | PassOutcome::Copied));
+        self.rx_passed_to_predecessor_dropped += u64::from(passed == PassOutcome::Lost);
     }
 }
 

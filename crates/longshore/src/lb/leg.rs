@@ -255,7 +255,7 @@ impl Leg {
             self.is_shut = true;
             // A connection that is gone needs no end.
             match &self.conduit {
-                Some(conduit) => conduit.shut(),
+                Some(conduit) => conduit.finish_content(),
                 None => drop(stack.shutdown(now, self.id)),
             }
         }

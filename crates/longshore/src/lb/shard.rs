@@ -144,7 +144,7 @@ impl All {
             .tell_each_in_time(move |shard, attached| {
                 for verdict in &*verdicts {
                     let stack = attached.runtime.stack();
-                    shard.balancer.heed(Instant::now(), stack, verdict);
+                    shard.balancer.apply_verdict(Instant::now(), stack, verdict);
                 }
             });
     }

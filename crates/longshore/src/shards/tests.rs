@@ -21,8 +21,8 @@ impl Shard for Idle {
 }
 
 /// A thread that does what it is given when a test says so.
-fn one() -> (Threads<Idle>, Arc<Told>, Receiver<Errand<Idle>>) {
-    let told = Arc::new(Told::default());
+fn one() -> (Threads<Idle>, Arc<ThreadStatus>, Receiver<Errand<Idle>>) {
+    let told = Arc::new(ThreadStatus::default());
     let (errands, inbox) = mpsc::channel();
     let running = Running {
         worker: 1,

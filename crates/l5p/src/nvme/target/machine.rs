@@ -229,7 +229,7 @@ impl Target {
     pub fn poll_action(&mut self) -> Option<Action> {
         match self.actions.pop_front() {
             None if self.mail.has_come() => {
-                self.follow_orders();
+                self.do_requests();
                 self.actions.pop_front()
             }
             action => action,

@@ -7,7 +7,7 @@ use super::config::{ConfigError, Hosts, Namespace, StoreId};
 use super::controller::{Controller, Subject};
 use super::ids::ControllerRef;
 use super::machine::Target;
-use super::shared::Order;
+use super::shared::Request;
 
 impl Target {
     /// Puts a namespace into the subsystem of this index, or changes the one of its NSID, on all machines of the target; hosts that want to
@@ -17,28 +17,28 @@ impl Target {
     /// When the namespace can't be one, or there is no such subsystem.
     pub fn set_namespace(&mut self, subsystem: usize, new: Namespace) -> Result<(), ConfigError> {
         new.check()?;
-        self.order_all(&Order::PutNamespace(subsystem, new));
+        self.request_of_all(&Request::PutNamespace(subsystem, new));
         Ok(())
     }
 
     /// All namespaces on this store have so many blocks from now on; hosts that want to hear of it do.
     pub fn resize(&mut self, store: StoreId, blocks: u64) {
-        self.order_all(&Order::Resize(store, blocks));
+        self.request_of_all(&Request::Resize(store, blocks));
     }
 
     /// Takes a namespace out of the subsystem of this index. Commands that a store works on still finish.
     pub fn remove_namespace(&mut self, subsystem: usize, nsid: u32) {
-        self.order_all(&Order::RemoveNamespace(subsystem, nsid));
+        self.request_of_all(&Request::RemoveNamespace(subsystem, nsid));
     }
 
     /// Who may connect to the subsystem of this index, from now on. Controllers that others have stay.
     pub fn set_hosts(&mut self, subsystem: usize, hosts: Hosts) {
-        self.order_all(&Order::SetHosts(subsystem, hosts));
+        self.request_of_all(&Request::SetHosts(subsystem, hosts));
     }
 
     /// Before a host hears of it from one machine, all others have it in their mail.
-    fn order_all(&mut self, order: &Order) {
-        for machine in self.shared.order_all(order) {
+    fn request_of_all(&mut self, request: &Request) {
+        for machine in self.shared.request_of_all(request) {
             self.wake(machine);
         }
         self.look_at_mail();
@@ -71,24 +71,24 @@ impl Target {
     #[inline]
     pub(super) fn look_at_mail(&mut self) {
         if self.mail.has_come() {
-            self.follow_orders();
+            self.do_requests();
         }
     }
 
     #[cold]
-    pub(super) fn follow_orders(&mut self) {
-        for order in self.shared.take_orders(self.machine) {
-            match order {
-                Order::Close(connection, why) => self.close(connection, why),
-                Order::PutNamespace(subsystem, new) => self.put_namespace(subsystem, new),
-                Order::RemoveNamespace(subsystem, nsid) => {
+    pub(super) fn do_requests(&mut self) {
+        for request in self.shared.take_requests(self.machine) {
+            match request {
+                Request::Close(connection, why) => self.close(connection, why),
+                Request::PutNamespace(subsystem, new) => self.put_namespace(subsystem, new),
+                Request::RemoveNamespace(subsystem, nsid) => {
                     let live = self.subsystems.get_mut(subsystem);
                     if live.is_some_and(|live| live.remove(nsid)) {
                         self.namespace_changed(subsystem, nsid);
                     }
                 }
-                Order::SetHosts(subsystem, hosts) => self.hosts_changed(subsystem, hosts),
-                Order::Resize(store, blocks) => self.store_resized(store, blocks),
+                Request::SetHosts(subsystem, hosts) => self.hosts_changed(subsystem, hosts),
+                Request::Resize(store, blocks) => self.store_resized(store, blocks),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What the machines of one target share: its controllers with their queues, queues that stores still work for, and mail.
 //!
 //! All of it is behind one lock, which Connect, properties, resets, ends of queues and deadlines take, and no I/O command. What one machine
-//! wants done by another goes into that one's mailbox as an [`Order`]; a flag on a cache line of its own says that there is some.
+//! wants done by another goes into that one's mailbox as a [`Request`]; a flag on a cache line of its own says that there is some.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +56,7 @@ pub(super) struct State {
     /// Queues that are to be closed, or are, while stores may work for them.
     leaving: Vec<Leaving>,
     /// By machine.
-    orders: Vec<Vec<Order>>,
+    requests: Vec<Vec<Request>>,
 }
 
 /// A controller and its queues.
@@ -83,7 +83,7 @@ struct Leaving {
 
 /// What one machine wants another to do.
 #[derive(Clone, Debug)]
-pub(super) enum Order {
+pub(super) enum Request {
     Close(ConnectionId, CloseReason),
     /// A namespace of the subsystem of this index is like this from now on.
     PutNamespace(usize, Namespace),
@@ -116,7 +116,7 @@ impl Shared {
                 last_controller_id: 0,
                 queues: 0,
                 leaving: Vec::new(),
-                orders: (0..machines).map(|_| Vec::new()).collect(),
+                requests: (0..machines).map(|_| Vec::new()).collect(),
             }),
             mail: (0..machines).map(|_| Arc::default()).collect(),
             traffic: (0..machines).map(|_| cells()).collect(),
@@ -147,26 +147,26 @@ impl Shared {
     }
 
     /// Takes what others want this machine to do, in the order in which they did.
-    pub(super) fn take_orders(&self, machine: u16) -> Vec<Order> {
+    pub(super) fn take_requests(&self, machine: u16) -> Vec<Request> {
         let mut state = self.lock();
         self.mail[usize::from(machine)]
             .0
             .store(false, Ordering::Relaxed);
-        std::mem::take(&mut state.orders[usize::from(machine)])
+        std::mem::take(&mut state.requests[usize::from(machine)])
     }
 
-    /// Has all machines do it: all in the same order, where several give orders. Gives the machines.
-    pub(super) fn order_all(&self, order: &Order) -> impl Iterator<Item = u16> + use<> {
+    /// Has all machines do it: all in the same order, where several give requests. Gives the machines.
+    pub(super) fn request_of_all(&self, request: &Request) -> impl Iterator<Item = u16> + use<> {
         let mut state = self.lock();
         let machines = 0..self.mail.len() as u16;
         for machine in machines.clone() {
-            self.order(&mut state, machine, order.clone());
+            self.request(&mut state, machine, request.clone());
         }
         machines
     }
 
-    fn order(&self, state: &mut State, machine: u16, order: Order) {
-        state.orders[usize::from(machine)].push(order);
+    fn request(&self, state: &mut State, machine: u16, request: Request) {
+        state.requests[usize::from(machine)].push(request);
         self.mail[usize::from(machine)]
             .0
             .store(true, Ordering::Release);
@@ -194,10 +194,10 @@ impl Shared {
                 controller,
             });
             if connection.machine != own {
-                self.order(
+                self.request(
                     &mut state,
                     connection.machine,
-                    Order::Close(connection, why),
+                    Request::Close(connection, why),
                 );
             }
         }

@@ -158,7 +158,7 @@ pub struct Stream {
 
 /// What a stream has done in a round.
 #[derive(Clone, Copy, Debug)]
-pub struct Passed {
+pub struct RoundResult {
     /// Bytes.
     pub bytes: u64,
     /// They were the right ones, as far as that was looked at.
@@ -219,14 +219,14 @@ pub fn transfer(
     took: Duration,
     pattern: &[u8],
     compares: bool,
-) -> anyhow::Result<Passed> {
+) -> anyhow::Result<RoundResult> {
     let until = Instant::now() + took;
     std::thread::scope(|scope| {
         let threads: Vec<_> = streams
             .iter_mut()
             .map(|stream| scope.spawn(move || stream.pass(until, pattern, compares)))
             .collect();
-        let mut all = Passed {
+        let mut all = RoundResult {
             bytes: 0,
             is_right: true,
             reader: Duration::ZERO,
@@ -283,7 +283,7 @@ impl Stream {
         Self { ends, passed: 0 }
     }
 
-    fn pass(&mut self, until: Instant, pattern: &[u8], compares: bool) -> io::Result<Passed> {
+    fn pass(&mut self, until: Instant, pattern: &[u8], compares: bool) -> io::Result<RoundResult> {
         let sent = AtomicU64::new(u64::MAX);
         let (ends, before) = (&*self.ends, self.passed);
         let received = std::thread::scope(|scope| {
@@ -320,7 +320,7 @@ fn receive(
     before: u64,
     pattern: &[u8],
     compares: bool,
-) -> io::Result<Passed> {
+) -> io::Result<RoundResult> {
     let mut buffer = vec![0; WRITE];
     let (mut bytes, mut is_right, mut last) = (0, true, Instant::now());
     let began = own_time();
@@ -337,7 +337,7 @@ fn receive(
             Err(error) => return Err(error),
         }
     }
-    Ok(Passed {
+    Ok(RoundResult {
         bytes,
         is_right,
         reader: own_time().saturating_sub(began),

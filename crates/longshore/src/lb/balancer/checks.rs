@@ -35,7 +35,7 @@ impl Balancer {
     }
 
     /// Takes what another one's check of a server has found. Of a server that it does not have, it takes nothing.
-    pub fn heed(&mut self, now: Instant, stack: &mut Stack, verdict: &Verdict) {
+    pub fn apply_verdict(&mut self, now: Instant, stack: &mut Stack, verdict: &Verdict) {
         let parts = &mut self.parts;
         let Some(place) = parts.place_of(&verdict.pool) else {
             return;

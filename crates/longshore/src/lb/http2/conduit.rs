@@ -191,7 +191,7 @@ impl Conduit {
     }
 
     /// Nothing follows what was written.
-    pub fn shut(&self) {
+    pub fn finish_content(&self) {
         let mut between = self.between();
         between.is_shut = true;
         between.keep(&self.held, 0);

@@ -60,7 +60,7 @@ impl Session {
             return false;
         };
         match step {
-            Step::Over => conduit.shut(),
+            Step::Over => conduit.finish_content(),
             _ => conduit.abort(),
         }
         true

@@ -385,7 +385,7 @@ impl Rig {
         for (nth, other) in (1..).zip(&mut self.others) {
             let stack = self.world.stack(ours(nth));
             for verdict in &verdicts {
-                other.heed(now, stack, verdict);
+                other.apply_verdict(now, stack, verdict);
             }
             moved |= other.poll(now, stack);
         }

@@ -9,12 +9,12 @@
 //! `h2` keeps windows, and decides whose turn it is. The content goes past it, as HTTP/1.1's does, and is cut into frames where it is sent: a
 //! frame's head and what it frames are one record of TLS.
 
-mod patience;
 mod queue;
 mod requests;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use rand_pcg::Pcg64Mcg;
 use sim::{NodeConfig, Suite, World, WorldConfig};
 use wire::nvme::{Digests, Framing, ICReq, ICResp, MAX_HEADER_LEN, Pdu, Role};
 
-use super::script::{Buffer, COMMANDS, Told};
+use super::script::{Buffer, COMMANDS, SinkEvent};
 
 /// Bytes of memory of the side that carries PDUs.
 pub const MEMORY: usize = 1 << 20;
@@ -86,7 +86,7 @@ pub struct Rig {
 /// Takes the PDUs in.
 #[derive(Debug, Default)]
 pub struct Sink {
-    pub told: Vec<Told>,
+    pub told: Vec<SinkEvent>,
     region: Option<RegionId>,
     buffers: BTreeMap<u16, Buffer>,
     slices: Vec<Slice>,
@@ -94,7 +94,7 @@ pub struct Sink {
 
 impl PduSink<Framing> for Sink {
     fn header(&mut self, pdu: &Pdu) -> Result<Destination<'_>, FatalError> {
-        self.told.push(Told::Header(*pdu));
+        self.told.push(SinkEvent::Header(*pdu));
         let (tag, at, len) = match pdu {
             Pdu::C2HData(data) => (data.cccid, data.data_offset, data.data_len),
             Pdu::H2CData(data) => (data.ttag, data.data_offset, data.data_len),
@@ -116,7 +116,7 @@ impl PduSink<Framing> for Sink {
 
     fn end(&mut self, digest: DataDigest, data: &[u8]) -> Result<(), FatalError> {
         let good = digest == DataDigest::Good;
-        self.told.push(Told::End(good, data.to_vec()));
+        self.told.push(SinkEvent::End(good, data.to_vec()));
         Ok(())
     }
 }
@@ -202,7 +202,7 @@ impl Rig {
             self.run_until(|rig| rig.read.len() == MAX_HEADER_LEN)?;
         }
         self.write(&header);
-        self.run_until(|rig| rig.sink.told == [Told::Header(theirs)])?;
+        self.run_until(|rig| rig.sink.told == [SinkEvent::Header(theirs)])?;
         if mode.role == Role::Controller {
             self.send(&response, PduData::None)?;
         }

@@ -103,7 +103,7 @@ impl Buffer {
 
 /// What a sink is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum SinkEvent {
     Header(Pdu),
     /// Whether the digest was right, and the data if it was taken inline.
     End(bool, Vec<u8>),
@@ -147,8 +147,8 @@ impl Message {
     }
 
     /// What the receiver is told of it.
-    pub fn told(&self, parameters: &Parameters, to: &mut Vec<Told>) {
-        to.push(Told::Header(self.pdu));
+    pub fn told(&self, parameters: &Parameters, to: &mut Vec<SinkEvent>) {
+        to.push(SinkEvent::Header(self.pdu));
         if self.data.is_empty() {
             return;
         }
@@ -157,7 +157,7 @@ impl Message {
             Pdu::CapsuleCmd(_) => self.data.clone(),
             _ => Vec::new(),
         };
-        to.push(Told::End(good, inline));
+        to.push(SinkEvent::End(good, inline));
     }
 }
 

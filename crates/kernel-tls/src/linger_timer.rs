@@ -12,7 +12,7 @@ const LOOKS: u32 = 10;
 
 /// A socket that waits for its peer, and that the program has closed.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct LingerTimer {
     limit: Duration,
     /// Bytes that the peer had not acknowledged at the last look, and since when it is these.
     left: usize,
@@ -20,11 +20,11 @@ pub(crate) struct Patience {
     next_look: Instant,
 }
 
-impl Patience {
+impl LingerTimer {
     /// For a socket with this `TCP_USER_TIMEOUT`, if it has one, that the program has closed now.
-    pub(crate) fn new(user_timeout: Option<Duration>, left: usize, now: Instant) -> Patience {
+    pub(crate) fn new(user_timeout: Option<Duration>, left: usize, now: Instant) -> LingerTimer {
         let limit = user_timeout.unwrap_or(LIMIT);
-        Patience {
+        LingerTimer {
             limit,
             left,
             since: now,
@@ -62,9 +62,9 @@ mod tests {
     fn waited(limit: Option<Duration>, step: u64) -> Duration {
         let begin = Instant::now();
         let mut now = begin;
-        let mut patience = Patience::new(limit, 1000, now);
+        let mut linger = LingerTimer::new(limit, 1000, now);
         let left = |now: Instant| 1000 - (now - begin).as_secs().min(1000) / step;
-        while let Some(next) = patience.look(now, || Some(left(now) as usize)) {
+        while let Some(next) = linger.look(now, || Some(left(now) as usize)) {
             assert!(!next.is_zero());
             now += next;
         }
@@ -90,10 +90,10 @@ mod tests {
     #[test]
     fn a_look_that_can_tell_nothing_does_not_end_it() {
         let begin = Instant::now();
-        let mut patience = Patience::new(None, 7, begin);
+        let mut linger = LingerTimer::new(None, 7, begin);
         let busy = begin + LIMIT;
-        assert!(patience.look(busy, || None).is_some());
-        assert!(patience.look(busy + LIMIT - SECOND, || Some(7)).is_some());
-        assert!(patience.look(busy + LIMIT, || Some(7)).is_none());
+        assert!(linger.look(busy, || None).is_some());
+        assert!(linger.look(busy + LIMIT - SECOND, || Some(7)).is_some());
+        assert!(linger.look(busy + LIMIT, || Some(7)).is_none());
     }
 }
