@@ -53,6 +53,6 @@ share() {
 }
 share 95 --loss 0
 share 50 --loss 0.01
-# Some 500 records are few here: runs have 49 to 80 % (docs/linux-driver.md).
+# Some 500 records are few here: runs have had 49 to 89 % (docs/linux-driver.md).
 share 40 --loss 0.05
 share 50 --reorder 0.02
