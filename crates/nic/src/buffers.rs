@@ -20,12 +20,12 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// Takes a buffer of at least `bytes`: a small one if that suffices and there is one, else a large one. What lacks one is dropped, and
-    /// counted by the caller.
+    /// counted by the caller. A packet that does not fit in a good large buffer costs the host none.
     pub(crate) fn take(
         &mut self,
         rings: &mut DeviceQueue,
         regions: &mut DeviceRegions,
-        small_bytes: u32,
+        [small_bytes, large_bytes]: [u32; 2],
         bytes: u32,
         counters: &mut Counters,
     ) -> Option<Slice> {
@@ -41,8 +41,13 @@ impl Buffers {
             };
             counters.pcie_descriptors += 16;
             regions.refresh();
-            if buffer.len >= bytes && is_writable(regions, buffer) {
+            let is_good = is_writable(regions, buffer);
+            if is_good && buffer.len >= bytes {
                 return Some(buffer);
+            }
+            if is_good && buffer.len >= large_bytes {
+                self.give_back(buffer, large_bytes);
+                break;
             }
             counters.rx_bad_buffer += 1;
         }

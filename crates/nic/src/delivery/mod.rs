@@ -329,7 +329,8 @@ impl<'a> Host<'a> {
     pub(crate) fn take_buffer(&mut self, bytes: u32) -> Option<Slice> {
         let rings = &mut self.queue.rings;
         let buffers = &mut self.queue.receive.buffers;
-        let taken = buffers.take(rings, self.regions, self.small_bytes, bytes, self.counters);
+        let classes = [self.small_bytes, self.large_bytes];
+        let taken = buffers.take(rings, self.regions, classes, bytes, self.counters);
         if taken.is_none() {
             self.count_drop(DropReason::RxOutOfBuffer);
         }

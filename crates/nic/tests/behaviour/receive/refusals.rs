@@ -197,6 +197,28 @@ fn buffers_outside_of_the_hosts_memory_are_refused() {
 }
 
 #[test]
+fn a_packet_longer_than_a_large_buffer_costs_the_host_no_buffer() {
+    let config = FunctionConfig {
+        large_bytes: 8192,
+        ..function_config()
+    };
+    let mut rig = Rig::new(nic_config(), config);
+    rig.host.fill(0, 2);
+    let long = [1; 8192];
+    for _ in 0..5 {
+        rig.receive(&from_peer(&flow(1), &segment(&flow(1), FIRST), &long));
+    }
+    assert!(rig.packets().is_empty());
+    assert_eq!(rig.counters().rx_out_of_buffer, 5);
+    assert_eq!(rig.counters().rx_bad_buffer, 0);
+    for port in 2..4 {
+        let tcp = segment(&flow(port), FIRST);
+        rig.receive(&from_peer(&flow(port), &tcp, &long[..7000]));
+    }
+    assert_eq!(rig.packets().len(), 2);
+}
+
+#[test]
 fn a_full_receive_ring_drops_frames_and_loses_nothing_that_was_taken() {
     let mut rig = Rig::new(
         nic_config(),
