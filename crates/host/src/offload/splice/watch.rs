@@ -39,7 +39,11 @@ impl ConnectionOffload {
         let in_use = socket.and_then(|socket| socket.tcp.tcb(now));
         let fits = in_use.is_some_and(|tcb| tcb.mss <= mss);
         let is_given_away = socket.is_some_and(|socket| socket.owner.is_given_away());
-        if !is_given_away || fits {
+        // Until it is settled that the NIC has the connection, that may have passed the report up unchecked, and of the host's nothing is in flight. If it was
+        // true, what is sent again brings another one.
+        let spliced = self.splices.get(part.splice);
+        let is_checked = spliced.is_some_and(|spliced| matches!(spliced.phase, Phase::Relaying));
+        if !is_given_away || fits || !is_checked {
             return is_given_away;
         }
         if let Some(spliced) = self.splices.get_mut(part.splice) {

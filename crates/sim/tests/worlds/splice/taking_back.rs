@@ -382,6 +382,37 @@ fn a_report_of_what_is_not_on_its_way_ends_no_splice() {
     assert_eq!(world.ended(splice), None);
 }
 
+/// The same while the NIC has not come to the splice yet, and does not know the connection: nothing is on its way then.
+#[test]
+fn a_report_that_comes_before_the_nic_has_the_splice_ends_none() {
+    let mut world = world();
+    let joined = world.join();
+    let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let packets = std::rc::Rc::clone(&sent);
+    world.decide(move |from, to, frame| {
+        if (from, to) == (PROXY, BACKEND) {
+            packets.borrow_mut().push(frame.to_vec());
+        }
+        Fate::Pass
+    });
+    world.write(PROXY, joined.back, &[7; 2_000]);
+    world.run_for(Duration::from_secs(1));
+    let packet = sent.borrow_mut().remove(0);
+    let now = world.now();
+    let spliced = world
+        .stack(PROXY)
+        .splice(now, joined.front, joined.back, Default::default());
+    let splice = spliced.expect("both are idle");
+    // The host posts it, and the report is there before the NIC has looked.
+    world.stack(PROXY).poll(now);
+    world.deliver(PROXY, &too_big(&packet, 1000));
+    world.run_for(Duration::from_secs(1));
+    assert!(world.is_spliced(splice));
+    assert_eq!(world.ended(splice), None);
+    let info = world.stack(PROXY).info(joined.back).expect("it lives");
+    assert!(info.tcp.expect("a connection").snd_mss > 1000);
+}
+
 /// The backend is gone with bytes that only the NIC has had in its hands: when these were waited for long enough, both
 /// connections are reset, and the application is told.
 #[test]
