@@ -221,7 +221,7 @@ static const struct tlsdev_ops longshore_tlsdev_ops = {
 
 /*
  * The device has refused something of a context: it may be anywhere. A flow that is another on the
- * wire than the socket's, as behind NAT of this host, stays one.
+ * wire than the socket's, as behind NAT of this host or with a tag of tc-vlan, stays one.
  */
 void longshore_tls_refused(struct longshore_nic *nic, u32 id, u8 error)
 {
@@ -229,7 +229,7 @@ void longshore_tls_refused(struct longshore_nic *nic, u32 id, u8 error)
 
 	rcu_read_lock();
 	tls = xa_load(&nic->tls, id);
-	if (tls && error == LONGSHORE_ERROR_WRONG_FLOW)
+	if (tls && (error == LONGSHORE_ERROR_WRONG_FLOW || error == LONGSHORE_ERROR_BAD_HEADER))
 		WRITE_ONCE(tls->useless, true);
 	if (tls)
 		WRITE_ONCE(tls->lost, true);

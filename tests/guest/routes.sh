@@ -57,9 +57,16 @@ try 'an address is translated' nat
 try 'an upload to that address' by_kernel upload 10.77.0.9 true
 try 'its connection was left to the NIC first' offloads 4
 tc qdisc del dev eth0 clsact
+# The peer takes no packet with a tag: all come once there is none.
+cat >/tmp/tag <<'TAG'
+tc qdisc add dev eth0 clsact && tc filter add dev eth0 egress protocol ip u32 match u32 0 0 action vlan push id 5 || exit
+(sleep 5; tc qdisc del dev eth0 clsact) >/dev/null 2>&1 &
+TAG
+try 'an upload whose packets have a tag for a while' by_kernel upload "$PEER" 'sh /tmp/tag'
+try 'its connection was left to the NIC first' offloads 5
 try 'another function comes' another_function
 try 'an upload whose route moves to the other function' upload "$PEER" "ip route add $PEER dev eth1 src $ADDRESS"
-try 'it was left to the first function' offloads 5
+try 'it was left to the first function' offloads 6
 ip route del "$PEER" dev eth1
 # Its end does not come: what the kernel has encrypted for another device, and the NIC would encrypt again, is dropped.
 detour() {
@@ -87,7 +94,7 @@ fi
 repeat_cases guest.log
 digest=$(sed -n 's/^digest //p' "$scratch/peer.log" | head -n 1)
 came=$(cat "$scratch/peer.log" "$scratch/peer6.log" | grep -c "^ECDHE.* $digest\$")
-if [[ $came -eq 5 ]]; then ok 'all uploads came as they were'; else not_ok 'all uploads came as they were' "$came of 5: $(last_words peer.log)"; fi
+if [[ $came -eq 6 ]]; then ok 'all uploads came as they were'; else not_ok 'all uploads came as they were' "$came of 6: $(last_words peer.log)"; fi
 if grep -qaE '0{40}[0-9]{8}' "$scratch/wire.pcapng"; then
     not_ok 'no plaintext on the wire' 'digits are in the capture in clear'
 else
