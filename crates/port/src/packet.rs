@@ -82,6 +82,8 @@ pub struct Packet {
     retry_at: Option<Instant>,
     /// Since when each frame was refused, if the last one was.
     refused_since: Option<Instant>,
+    /// An error that the last call was given in place of sending, if it may be an earlier one's.
+    given: Option<Errno>,
     counters: vnet::Counters,
 }
 
@@ -134,6 +136,7 @@ impl Packet {
             sent: 0,
             retry_at: None,
             refused_since: None,
+            given: None,
             counters: vnet::Counters::default(),
         })
     }
@@ -151,9 +154,10 @@ impl Packet {
                     self.counters.tx_bytes += bytes.sum::<usize>() as u64;
                     self.counters.tx_packets += count as u64;
                     self.sent += count;
-                    self.refused_since = None;
+                    self.was_taken();
                 }
                 Err(Errno::INTR) => {}
+                Err(error) if self.may_be_anothers(error) => {}
                 Err(error) => match self.judge(now, error)? {
                     Fate::Lost => self.sent += 1,
                     Fate::Waits => {
@@ -181,13 +185,29 @@ impl Packet {
                 Ok(len) => {
                     self.counters.tx_bytes += len.saturating_sub(vnet::HEADER_LEN) as u64;
                     self.counters.tx_packets += 1;
-                    self.refused_since = None;
+                    self.was_taken();
                     return Ok(true);
                 }
                 Err(Errno::INTR) => {}
+                Err(error) if self.may_be_anothers(error) => {}
                 Err(error) => return Ok(matches!(self.judge(now, error)?, Fate::Lost)),
             }
         }
+    }
+
+    /// A frame was sent. What another one's error was is known then.
+    fn was_taken(&mut self) {
+        self.refused_since = None;
+        // Of a super-frame that was to be received behind others: see `receive`.
+        self.counters.rx_errors += u64::from(self.given.take() == Some(Errno::INVAL));
+    }
+
+    /// Whether an error need not be that of the frame to send, which is tried once more then. The socket gives the next call, whatever it is for, what
+    /// it has to tell of the interface, and of what was to be received behind other frames (recvmmsg(2)), and forgets it.
+    fn may_be_anothers(&mut self, error: Errno) -> bool {
+        let can_be = matches!(error, Errno::INVAL | Errno::NETDOWN) && self.given.is_none();
+        self.given = can_be.then_some(error);
+        can_be
     }
 
     /// What becomes of a frame that was not taken; counts it if it is lost.

@@ -159,6 +159,29 @@ fn an_interface_that_is_down_loses_frames_and_one_that_is_gone_is_an_error() {
     });
 }
 
+/// The socket tells the next call that the interface was down, whatever that call is for.
+#[test]
+fn an_interface_that_was_down_loses_no_frame_that_is_sent_when_it_is_up() {
+    with_veth(1, || {
+        let open = |name| Packet::open(name, PacketConfig::default()).unwrap();
+        let (mut left, mut right) = (open("v0"), open("v1"));
+        for number in 0..2 {
+            ip("link set v0 down");
+            ip("link set v0 up");
+            ["v0", "v1"].into_iter().for_each(wait_until_up);
+            // Whole and in parts.
+            let frames = numbered(2);
+            let meta = Meta::default();
+            send(&mut left, Instant::now(), &frames[number..], meta);
+            assert_eq!(counter(&left, "tx_dropped"), 0);
+            assert_eq!(
+                bytes(receive_ours(&mut right, 2 - number)),
+                frames[number..]
+            );
+        }
+    });
+}
+
 #[test]
 fn a_frame_that_a_filter_drops_is_lost_and_holds_up_no_other() {
     with_veth(1, || {
