@@ -20,7 +20,7 @@ use crate::counters::counters;
 use crate::meta::{Capabilities, LINK_HEADER_LEN, Meta};
 use crate::{Fill, Port, Take, interface};
 use program::Program;
-use queue::Queue;
+use queue::{Queue, Taken};
 
 /// Why an interface cannot be a wire, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,12 @@ pub enum OpenError {
         "{interface} has an XDP program or socket already: stop the program that uses it, or `ip link set {interface} xdp off`"
     )]
     InUse {
+        /// The interface.
+        interface: String,
+    },
+    /// It is down.
+    #[error("{interface} is down, and AF_XDP needs it up: `ip link set {interface} up`")]
+    Down {
         /// The interface.
         interface: String,
     },
@@ -84,6 +90,8 @@ pub struct Xdp {
     capabilities: Capabilities,
     /// When to try to send again what the kernel did not take.
     retry_at: Option<Instant>,
+    /// The interface was down when it was last looked at: nothing is sent until then.
+    down_until: Option<Instant>,
     counters: Counters,
     _program: Program,
 }
@@ -94,6 +102,8 @@ counters! {
         tx_packets,
         /// Bytes of the frames sent.
         tx_bytes,
+        /// Frames lost because the interface was down.
+        tx_dropped,
         /// Frames received.
         rx_packets,
         /// Bytes of the frames received.
@@ -139,9 +149,45 @@ impl Xdp {
                 checksum: false,
             },
             retry_at: None,
+            down_until: None,
             counters: Counters::default(),
             _program: program,
         })
+    }
+}
+
+impl Xdp {
+    /// Whether the interface is down, at which it looks now and then.
+    fn is_down(&mut self, now: Instant) -> io::Result<bool> {
+        match (self.down_until, self.queues.first_mut()) {
+            (Some(until), _) if now < until => Ok(true),
+            (Some(_), Some(queue)) => {
+                let taken = queue.kick()?;
+                self.note(now, taken);
+                Ok(taken == Taken::Down)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The kernel has taken so much of what was pushed.
+    fn note(&mut self, now: Instant, taken: Taken) {
+        self.down_until = (taken == Taken::Down).then(|| now + DOWN_INTERVAL);
+        self.retry_at = match taken {
+            Taken::All => None,
+            Taken::Part => Some(now + RETRY_INTERVAL),
+            Taken::Down => self.down_until,
+        };
+    }
+
+    /// Loses the next frames, as any wire does that is down.
+    fn drop_frames(&mut self, fill: &mut Fill<'_>) -> usize {
+        let mut frame = vec![0; self.capabilities.max_frame];
+        let dropped = (0..BATCH)
+            .take_while(|_| fill(&mut frame).is_some())
+            .count();
+        self.counters.tx_dropped += dropped as u64;
+        dropped
     }
 }
 
@@ -151,6 +197,9 @@ impl Port for Xdp {
     }
 
     fn transmit(&mut self, now: Instant, fill: &mut Fill<'_>) -> io::Result<usize> {
+        if self.is_down(now)? {
+            return Ok(self.drop_frames(fill));
+        }
         let counters = &mut self.counters;
         let Some(queue) = self.queues.first_mut() else {
             return Ok(0);
@@ -170,8 +219,11 @@ impl Port for Xdp {
             counters.tx_bytes += len as u64;
             sent += 1;
         }
-        let is_taken = queue.kick()?;
-        self.retry_at = (is_full || !is_taken).then(|| now + RETRY_INTERVAL);
+        let taken = match queue.kick()? {
+            Taken::All if is_full => Taken::Part,
+            taken => taken,
+        };
+        self.note(now, taken);
         Ok(sent)
     }
 
@@ -227,6 +279,7 @@ fn explain(error: io::Error, action: &'static str, interface: &str) -> OpenError
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { interface },
         Some(libc::ENODEV) => OpenError::NoInterface { interface },
+        Some(libc::ENETDOWN) => OpenError::Down { interface },
         Some(libc::EBUSY | libc::EEXIST) => OpenError::InUse { interface },
         _ if error.kind() == io::ErrorKind::InvalidInput => OpenError::NoInterface { interface },
         _ => OpenError::Io {
@@ -241,3 +294,5 @@ fn explain(error: io::Error, action: &'static str, interface: &str) -> OpenError
 const BATCH: usize = 64;
 /// When to try again what the kernel did not take.
 const RETRY_INTERVAL: Duration = Duration::from_micros(100);
+/// How often an interface is looked at that is down.
+const DOWN_INTERVAL: Duration = Duration::from_millis(100);

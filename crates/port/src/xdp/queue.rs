@@ -102,8 +102,8 @@ impl Queue {
         Some(len)
     }
 
-    /// Has the kernel send what was pushed. `false`: it did not take all of it now.
-    pub(super) fn kick(&mut self) -> io::Result<bool> {
+    /// Has the kernel send what was pushed.
+    pub(super) fn kick(&mut self) -> io::Result<Taken> {
         self.sent.publish();
         // In copy mode a call takes a batch of the kernel's.
         for _ in 0..KICKS {
@@ -111,17 +111,21 @@ impl Queue {
                 break;
             }
             if !self.sent.needs_wakeup() {
-                return Ok(true);
+                return Ok(Taken::All);
             }
             match socket::wake_sender(&self.socket) {
                 Ok(()) | Err(Errno::AGAIN) => {}
-                // The interface is busy, or down.
-                Err(Errno::BUSY | Errno::NOBUFS | Errno::NETDOWN) => break,
+                // The interface is busy.
+                Err(Errno::BUSY | Errno::NOBUFS) => break,
+                Err(Errno::NETDOWN) => return Ok(Taken::Down),
                 Err(error) => return Err(error.into()),
             }
         }
         self.reclaim();
-        Ok(!self.sent.is_pending())
+        Ok(match self.sent.is_pending() {
+            true => Taken::Part,
+            false => Taken::All,
+        })
     }
 
     /// Gives `take` up to `most` received frames.
@@ -161,6 +165,16 @@ impl Queue {
         }
         self.completed.release();
     }
+}
+
+/// What the kernel took of what was pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    All,
+    /// Not all of it now.
+    Part,
+    /// Nothing: the interface is down.
+    Down,
 }
 
 fn address_of(frame: u32) -> u64 {

@@ -315,6 +315,35 @@ fn frames_pass_by_xdp_on_each_queue() {
 }
 
 #[test]
+fn an_interface_that_is_down_loses_frames_of_xdp_and_is_looked_at_now_and_then() {
+    with_veth(1, || {
+        ip("link set v0 down");
+        // A driver that has AF_XDP without copies may refuse this, with `OpenError::Down`.
+        let mut left = Xdp::open("v0").unwrap();
+        let mut right = Packet::open("v1", PacketConfig { tso: false }).unwrap();
+        let (mut now, frames) = (Instant::now(), numbered(3));
+        // More than there is room for in the ring.
+        for _ in 0..2000 {
+            send(&mut left, now, &frames, Meta::default());
+            now += Duration::from_millis(1);
+            let again = left.poll_timeout().unwrap();
+            assert!(again >= now && again <= now + Duration::from_millis(100));
+        }
+        assert!(counter(&left, "tx_dropped") > 5900);
+        ip("link set v0 up");
+        ["v0", "v1"].into_iter().for_each(wait_until_up);
+        now += Duration::from_secs(1);
+        receive(&mut right, now);
+        let dropped = counter(&left, "tx_dropped");
+        send(&mut left, now, &frames, Meta::default());
+        let came = bytes(receive_ours(&mut right, 4));
+        assert_eq!(came[came.len() - 3..], frames);
+        assert_eq!(counter(&left, "tx_dropped"), dropped);
+        assert_eq!(left.poll_timeout(), None);
+    });
+}
+
+#[test]
 fn an_interface_that_cannot_be_had_is_told_with_what_to_do() {
     with_veth(1, || {
         for name in ["nosuch0", "", "a/b"] {
