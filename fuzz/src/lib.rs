@@ -15,6 +15,8 @@ pub mod nic_receive;
 pub mod nvme_initiator;
 pub mod nvme_psk;
 pub mod nvme_target;
+pub mod pci_guest;
+pub mod pci_machine;
 pub mod replay;
 pub mod tcp_endpoint;
 pub mod tls_messages;
