@@ -55,7 +55,7 @@ impl Session {
         consumed: &mut u32,
         out: &mut Outgoing<'_>,
     ) -> Outcome {
-        if self.peer_closed {
+        if self.peer.has_closed {
             // RFC 8446 §6.1: what comes after close_notify is ignored.
             let rest = stream.len() - self.opened.len();
             if self.opened.is_empty() {
@@ -194,8 +194,8 @@ impl Session {
         let violation = match (opened.content_type, content) {
             (ContentType::ALERT, [1 | 2, code]) => {
                 match *code {
-                    0 => self.peer_closed = true,
-                    code => self.peer_alert = Some(code),
+                    0 => self.peer.has_closed = true,
+                    code => self.peer.alert = Some(code),
                 }
                 return Ok(());
             }
@@ -211,7 +211,7 @@ impl Session {
 
     /// Does what the messages of the record opened last ask for.
     fn follow_up(&mut self, stream: &Stream, out: &mut Outgoing<'_>) -> Option<CloseReason> {
-        if let Some(code) = self.peer_alert.take() {
+        if let Some(code) = self.peer.alert.take() {
             return Some(CloseReason::PeerAlert(code));
         }
         while let Some(event) = self
@@ -224,7 +224,7 @@ impl Session {
                     self.rekey_receive(keys, stream.start() + self.opened.len(), out)
                 }
                 Event::KeyUpdateRequested => {
-                    self.owes_update = true;
+                    self.peer.awaits_update = true;
                     // At once where the peer has taken everything; else, or without memory for it, before the next data, once for all requests.
                     // What fails for good is the answer to the next read.
                     if out.send.is_empty() {
@@ -233,7 +233,7 @@ impl Session {
                 }
                 Event::Ticket => {}
                 Event::RefuseRenegotiation => self.send_alert(Alert::NoRenegotiation, out),
-                Event::CloseNotify => self.peer_closed = true,
+                Event::CloseNotify => self.peer.has_closed = true,
                 Event::PeerAlert(alert) => return Some(CloseReason::PeerAlert(alert.into())),
             }
         }

@@ -46,7 +46,7 @@ pub(crate) struct Taken {
 impl Session {
     /// Whether a whole record is there, opened or not, or something to say about the next.
     pub fn is_readable(&self, stream: &Stream) -> bool {
-        if self.has_content() || self.peer_closed || self.failed.is_some() {
+        if self.has_content() || self.peer.has_closed || self.failed.is_some() {
             return true;
         }
         let mut header = [0; HEADER_LEN];
@@ -281,7 +281,8 @@ impl Session {
     /// The context that is known to number the next record as we do, unless that must be looked at closely all the same.
     #[inline]
     pub(super) fn agreed_context(&self) -> Option<ContextTag> {
-        let is_usual = !self.peer_closed && self.failed.is_none() && self.replaced_keys.is_empty();
+        let is_usual =
+            !self.peer.has_closed && self.failed.is_none() && self.replaced_keys.is_empty();
         self.reader.agreed().filter(|_| is_usual)
     }
 

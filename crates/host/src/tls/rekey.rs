@@ -59,7 +59,7 @@ impl Session {
         if self.asked.transmit() {
             self.begin_transmit(out);
         }
-        self.owes_update = false;
+        self.peer.awaits_update = false;
         self.stats.key_updates += 1;
         out.counters.tls_tx_rekey_ok += 1;
         Ok(())
@@ -72,7 +72,7 @@ impl Session {
     /// There is no memory for the update, which no application data may go before.
     #[inline]
     pub fn prepare_keys(&mut self, out: &mut Outgoing<'_>) -> Result<(), Refused> {
-        let is_due = self.owes_update || self.writer.key_update_due();
+        let is_due = self.peer.awaits_update || self.writer.key_update_due();
         if is_due && self.can_rekey() && self.failed.is_none() {
             let record = self.writer.record_len(KEY_UPDATE_LEN) as u64;
             if !out.driver.has_memory_for(record) {

@@ -30,8 +30,6 @@ pub(crate) struct Session {
     pub tx: TransmitContexts,
     /// The present keys have no context yet because too many former ones are in use.
     pub(super) awaits_context: bool,
-    /// The peer has asked for new keys, which it is owed before the next application data.
-    pub(super) owes_update: bool,
     /// What the context that encrypts is to do with the content of records beside.
     pub(super) inside_transmit: Option<Layers>,
     pub rx: ReceiveContext,
@@ -41,10 +39,7 @@ pub(crate) struct Session {
     pub(super) opened: Opened,
     /// The header of the record read last, and that record's length: records come in runs of one length.
     pub(super) last_header: ([u8; HEADER_LEN], usize),
-    /// The peer has sent close_notify.
-    pub(super) peer_closed: bool,
-    /// An alert of the peer's that was read and not acted on yet, where the keys are from elsewhere.
-    pub(super) peer_alert: Option<u8>,
+    pub(super) peer: Peer,
     /// What must end the connection, told to the application once it has read what came before.
     pub(super) failed: Option<CloseReason>,
     /// The identity of the pre-shared key that the handshake used.
@@ -77,6 +72,17 @@ pub(crate) struct Keys {
     pub post_handshake: Option<PostHandshake>,
 }
 
+/// What the peer has said in the session.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    /// It has sent close_notify.
+    pub has_closed: bool,
+    /// An alert that was read and not acted on yet, where the keys are from elsewhere.
+    pub alert: Option<u8>,
+    /// It has asked for new keys, which it is owed before the next application data.
+    pub awaits_update: bool,
+}
+
 impl Session {
     /// A session whose first record to send begins at the end of the send queue, and whose first record to receive at
     /// `receive_start`.
@@ -106,14 +112,12 @@ impl Session {
             asked: Offload::None,
             tx: TransmitContexts::default(),
             awaits_context: false,
-            owes_update: false,
             inside_transmit: None,
             rx: ReceiveContext::default(),
             replaced_keys: VecDeque::new(),
             opened: Opened::default(),
             last_header: ([0; HEADER_LEN], 0),
-            peer_closed: false,
-            peer_alert: None,
+            peer: Peer::default(),
             failed: None,
             psk_identity: None,
             stats: Stats::default(),
@@ -152,7 +156,7 @@ impl Session {
 
     /// Whether the peer has ended the session in order.
     pub fn is_peer_closed(&self) -> bool {
-        self.peer_closed
+        self.peer.has_closed
     }
 
     pub fn version(&self) -> Version {
