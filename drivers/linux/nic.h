@@ -432,6 +432,7 @@ int longshore_xdp_xmit(struct net_device *netdev, int count, struct xdp_frame **
 int longshore_bpf(struct net_device *netdev, struct netdev_bpf *bpf);
 
 /* tls.c */
+bool longshore_tls_is_plaintext(const struct sk_buff *skb);
 struct sk_buff *longshore_tls_xmit(struct longshore_queue *queue, struct sk_buff *skb, u32 *id);
 void longshore_tls_refused(struct longshore_nic *nic, u32 id, u8 error);
 void longshore_tls_init(struct longshore_nic *nic);

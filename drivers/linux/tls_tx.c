@@ -112,6 +112,19 @@ static bool longshore_tls_is_straight(const struct sk_buff *skb, const struct ne
 }
 
 /**
+ * longshore_tls_is_plaintext() - whether a packet of no offloaded socket was to be encrypted
+ * @skb: the packet
+ *
+ * Generic XDP may send back what the device has decrypted; it has no socket then. A packet may have
+ * waited since its socket's context was taken from the device. What the kernel has encrypted in the
+ * device's place is marked too, but is a copy in one piece.
+ */
+bool longshore_tls_is_plaintext(const struct sk_buff *skb)
+{
+	return skb_is_decrypted(skb) && (!skb->sk || skb_is_nonlinear(skb));
+}
+
+/**
  * longshore_tls_xmit() - has the device encrypt a packet of kernel TLS
  * @queue: the packet's, whose lock is held
  * @skb: the packet

@@ -245,10 +245,7 @@ netdev_tx_t longshore_start_xmit(struct sk_buff *skb, struct net_device *netdev)
 		return NETDEV_TX_BUSY;
 	if (tls_is_skb_tx_device_offloaded(skb)) {
 		skb = longshore_tls_xmit(queue, skb, &context);
-	} else if (unlikely(skb_is_decrypted(skb) && !skb->sk)) {
-		/* Plaintext of no socket: generic XDP sends it back. What the kernel has
-		 * encrypted for a socket whose offload has ended keeps the mark.
-		 */
+	} else if (unlikely(longshore_tls_is_plaintext(skb))) {
 		dev_kfree_skb_any(skb);
 		skb = NULL;
 	}

@@ -1,5 +1,5 @@
 # Packets of kernel TLS that the NIC can't encrypt, as their route, their headers or their addresses have become others than those of their
-# context: the kernel encrypts them, and the connection goes on.
+# context, or their interface has been down: the kernel encrypts them, and the connection goes on.
 . "$(dirname "$0")/world.sh"
 needs ip python3 openssl unshare nsenter
 
@@ -64,9 +64,11 @@ tc qdisc add dev eth0 clsact && tc filter add dev eth0 egress protocol ip u32 ma
 TAG
 try 'an upload whose packets have a tag for a while' by_kernel upload "$PEER" 'sh /tmp/tag'
 try 'its connection was left to the NIC first' offloads 5
+try 'an upload whose interface goes down and comes back' upload "$PEER" 'ip link set eth0 down && sleep 0.5 && ip link set eth0 up'
+try 'it was left to the NIC as well' offloads 6
 try 'another function comes' another_function
 try 'an upload whose route moves to the other function' upload "$PEER" "ip route add $PEER dev eth1 src $ADDRESS"
-try 'it was left to the first function' offloads 6
+try 'it was left to the first function' offloads 7
 ip route del "$PEER" dev eth1
 # Its end does not come: what the kernel has encrypted for another device, and the NIC would encrypt again, is dropped.
 detour() {
@@ -94,7 +96,7 @@ fi
 repeat_cases guest.log
 digest=$(sed -n 's/^digest //p' "$scratch/peer.log" | head -n 1)
 came=$(cat "$scratch/peer.log" "$scratch/peer6.log" | grep -c "^ECDHE.* $digest\$")
-if [[ $came -eq 6 ]]; then ok 'all uploads came as they were'; else not_ok 'all uploads came as they were' "$came of 6: $(last_words peer.log)"; fi
+if [[ $came -eq 7 ]]; then ok 'all uploads came as they were'; else not_ok 'all uploads came as they were' "$came of 7: $(last_words peer.log)"; fi
 if grep -qaE '0{40}[0-9]{8}' "$scratch/wire.pcapng"; then
     not_ok 'no plaintext on the wire' 'digits are in the capture in clear'
 else
