@@ -21,34 +21,50 @@ struct longshore_tls_parameters {
 
 static_assert(sizeof(struct longshore_tls_parameters) == 64);
 
+/* Salt and nonce are the IV of 12 bytes. The kernel's structs of TLS 1.2 are those of 1.3 too. */
 static void longshore_tls_put_key(struct longshore_tls_parameters *parameters, u8 cipher,
-				  const u8 *salt, const u8 *iv, const u8 *key, u32 key_len,
-				  const u8 *record)
+				  const u8 *salt, u32 salt_len, const u8 *iv, const u8 *key,
+				  u32 key_len, const u8 *record)
 {
-	parameters->version = 12;
 	parameters->cipher = cipher;
 	parameters->record = get_unaligned_be64(record);
-	memcpy(parameters->iv, salt, 4);
-	memcpy(parameters->iv + 4, iv, 8);
+	memcpy(parameters->iv, salt, salt_len);
+	memcpy(parameters->iv + salt_len, iv, sizeof(parameters->iv) - salt_len);
 	memcpy(parameters->key, key, key_len);
 }
 
 static int longshore_tls_put_parameters(struct longshore_tls_parameters *parameters,
 					const struct tls_crypto_info *info)
 {
+	const struct tls12_crypto_info_chacha20_poly1305 *chacha = (const void *)info;
 	const struct tls12_crypto_info_aes_gcm_128 *gcm128 = (const void *)info;
 	const struct tls12_crypto_info_aes_gcm_256 *gcm256 = (const void *)info;
 
-	if (info->version != TLS_1_2_VERSION)
+	switch (info->version) {
+	case TLS_1_2_VERSION:
+		parameters->version = 12;
+		break;
+	case TLS_1_3_VERSION:
+		parameters->version = 13;
+		break;
+	default:
 		return -EOPNOTSUPP;
+	}
 	switch (info->cipher_type) {
 	case TLS_CIPHER_AES_GCM_128:
-		longshore_tls_put_key(parameters, 1, gcm128->salt, gcm128->iv, gcm128->key,
-				      sizeof(gcm128->key), gcm128->rec_seq);
+		longshore_tls_put_key(parameters, 1, gcm128->salt, sizeof(gcm128->salt),
+				      gcm128->iv, gcm128->key, sizeof(gcm128->key),
+				      gcm128->rec_seq);
 		return 0;
 	case TLS_CIPHER_AES_GCM_256:
-		longshore_tls_put_key(parameters, 2, gcm256->salt, gcm256->iv, gcm256->key,
-				      sizeof(gcm256->key), gcm256->rec_seq);
+		longshore_tls_put_key(parameters, 2, gcm256->salt, sizeof(gcm256->salt),
+				      gcm256->iv, gcm256->key, sizeof(gcm256->key),
+				      gcm256->rec_seq);
+		return 0;
+	case TLS_CIPHER_CHACHA20_POLY1305:
+		longshore_tls_put_key(parameters, 3, chacha->salt, sizeof(chacha->salt),
+				      chacha->iv, chacha->key, sizeof(chacha->key),
+				      chacha->rec_seq);
 		return 0;
 	default:
 		return -EOPNOTSUPP;

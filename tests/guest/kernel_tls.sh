@@ -3,8 +3,10 @@
 . "$(dirname "$0")/world.sh"
 needs cc
 
-# One cipher of the two that the kernel offloads. WHOLE=1: all that the test has, which takes some minutes.
+# One cipher of the two that the kernel offloads. WHOLE=1: all that the test has, which takes some minutes. PATCHED=1: TLS 1.3, by a kernel that
+# offloads it, with a tls.ko of drivers/linux/patches.
 variants=(-v 12_aes_gcm)
+[[ -z ${PATCHED:-} ]] || variants=(-v 13_aes_gcm -v 13_chacha)
 [[ -z ${WHOLE:-} ]] || variants=()
 if [[ -z ${LONGSHORE_KERNEL_SOURCE:-} ]]; then
     skip 'kernel_tls' "no source of the kernel: ${LONGSHORE_KERNEL_SOURCE_LACKS:-run me by tests/guest/run}"
@@ -20,6 +22,11 @@ sed -i 's/^\(#define TEST_TIMEOUT_DEFAULT\) .*/\1 200/' "$selftests/kselftest_ha
 if ! cc -O2 -w -I "$selftests" -I "$scratch/include" -o "$scratch/guest/tls" "$selftests/net/tls.c" 2>"$scratch/cc.log" ||
     ! cc -O2 -Wall -shared -fPIC -o "$scratch/guest/other_end.so" "$here/../interop/kernel_selftest/other_end.c" 2>>"$scratch/cc.log"; then
     not_ok "the kernel's test compiles" "$(last_words cc.log)"
+    exit
+fi
+
+if [[ -n ${PATCHED:-} ]] && ! "$here/tls_module.sh" "$LONGSHORE_KERNEL_SOURCE" "$LONGSHORE_GUEST_ROOT" "$scratch/guest" 2>"$scratch/make.log"; then
+    not_ok 'tls.ko is built with the patch' "$(last_words make.log)"
     exit
 fi
 

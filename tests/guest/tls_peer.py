@@ -1,5 +1,5 @@
-"""Tells the digest of what comes by TLS to port 4433, and sends as much to who comes to 4434, or to 4435 and asks, connection after
-connection."""
+"""Tells the digest of what comes by TLS to port 4433, sends as much to who comes to 4434, or to 4435 and asks, and sends back what comes to 4436,
+connection after connection."""
 
 import hashlib, socket, ssl, sys, threading
 
@@ -39,7 +39,11 @@ def answer(connection):
     connection.recv(1)
     send(connection)
 
+def echo(connection):
+    while data := connection.recv(1 << 16):
+        connection.sendall(data)
+
 tell("digest", hashlib.sha256(digits).hexdigest())
-threading.Thread(target=serve, args=(4434, send), daemon=True).start()
-threading.Thread(target=serve, args=(4435, answer), daemon=True).start()
+for port, talk in (4434, send), (4435, answer), (4436, echo):
+    threading.Thread(target=serve, args=(port, talk), daemon=True).start()
 serve(4433, receive)

@@ -1,6 +1,6 @@
 """Sends so many bytes of digits by kernel TLS 1.2 to port 4433, as tls_peer.py has them, and runs a command when a part of them has been sent.
 
-Options: destination-options puts a header of destination options (IPv6) into each packet."""
+Options: destination-options puts a header of destination options (IPv6) into each packet; tls13 sends them by TLS 1.3."""
 
 import fcntl, socket, ssl, subprocess, sys, termios, time
 
@@ -14,8 +14,11 @@ plain.connect((address, 4433))
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 context.check_hostname = False
 context.verify_mode = ssl.CERT_NONE
-context.maximum_version = ssl.TLSVersion.TLSv1_2
-context.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
+if "tls13" in options:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+else:
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
 context.options |= ssl.OP_ENABLE_KTLS
 with context.wrap_socket(plain) as connection:
     lines = int(size) // 64

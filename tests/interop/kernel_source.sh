@@ -9,7 +9,7 @@ set -euo pipefail
 package=linux-source-7.3 suite=trixie-backports
 selftests=tools/testing/selftests
 wanted=("$selftests"/{net/tls.c,kselftest_harness.h,kselftest.h,drivers/net,net/lib,kselftest} include/uapi/linux/tls.h
-    tools/net/ynl/pyynl Documentation/netlink/specs scripts/{checkpatch.pl,spelling.txt,const_structs.checkpatch})
+    net/tls tools/net/ynl/pyynl Documentation/netlink/specs scripts/{checkpatch.pl,spelling.txt,const_structs.checkpatch})
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/longshore/kernel_source/$package
 
 lack() {
