@@ -1,7 +1,8 @@
 //! Speed of the receive side:
 //! `cargo run --release -p longshore-nic --example receive_speed`.
 //!
-//! With `-- ROUNDS NAME` so many rounds of what bears the name: for a profiler; with `-- --short` two rounds of each.
+//! With `-- ROUNDS NAME` so many rounds of what bears the name: for a profiler; with `-- --short` two rounds of each; with `-- --guest` rings and memory
+//! are a virtual machine's, named by addresses on its bus.
 //!
 //! One flow of full-sized packets, a megabyte over and over, so that frames and buffers are in the caches. It counts the thread's
 //! processor time, so that other load on the machine matters little.
@@ -14,8 +15,9 @@ use rustix::time::{ClockId, clock_gettime};
 fn main() {
     let (options, arguments): (Vec<_>, Vec<_>) = std::env::args()
         .skip(1)
-        .partition(|argument| argument == "--short");
-    let usual = if options.is_empty() { 200 } else { 2 };
+        .partition(|argument| argument.starts_with("--"));
+    let has = |option| options.iter().any(|it| it == option);
+    let usual = if has("--short") { 2 } else { 200 };
     let mut arguments = arguments.into_iter();
     let rounds = arguments
         .next()
@@ -42,7 +44,7 @@ fn main() {
         if name.as_deref().is_some_and(|name| name != offload.name()) {
             continue;
         }
-        let mut receiver = Receiver::new(offload);
+        let mut receiver = Receiver::new(has("--guest"), offload);
         receiver.round();
         let start = processor_time();
         for _ in 0..rounds {

@@ -68,7 +68,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub fn new(offload: Offload) -> Receiver {
+    pub fn new(is_guest: bool, offload: Offload) -> Receiver {
         let kinds: Vec<_> = (0..PDUS).map(|tag| data(tag, 0, DATA)).collect();
         let mut stream = PduStream::new(&offload.nvme(), &kinds).wire;
         if offload.has_tls() {
@@ -80,9 +80,13 @@ impl Receiver {
             large_entries: 16,
             ..function_config()
         };
-        let rig = Rig::filled(nic_config(), function);
+        let mut rig = match is_guest {
+            false => Rig::new(nic_config(), function),
+            true => Rig::of_guest(nic_config(), function),
+        };
+        rig.host.refill();
         Receiver {
-            blocks: Memory::register(&rig.host, usize::from(PDUS) * DATA as usize),
+            blocks: rig.host.allocate(usize::from(PDUS) * DATA as usize),
             frames: packets(&flow(5000).reversed(), SeqNum(0), &stream, MSS),
             rig,
             offload,
@@ -142,6 +146,7 @@ impl Receiver {
 
     fn flush(&mut self) {
         self.rig.nic.flush(self.rig.now);
+        self.rig.nic.take_wakeups(|_, _| {});
         while let Some(descriptor) = self.rig.host.pop(0) {
             match descriptor {
                 RecvDescriptor::Packet(_) | RecvDescriptor::Placed { .. } => {}

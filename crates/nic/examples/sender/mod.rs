@@ -55,8 +55,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender whose wire segments or does not.
-    pub fn new(wire: bool, offload: Offload, repeat: Repeat) -> Sender {
+    /// A sender whose wire segments or does not, and whose memory is a virtual machine's or not.
+    pub fn new(wire: bool, is_guest: bool, offload: Offload, repeat: Repeat) -> Sender {
         let nic = NicConfig {
             wire: WireCapabilities {
                 tso: wire,
@@ -68,7 +68,10 @@ impl Sender {
             contexts: 1,
             ..function_config()
         };
-        let mut rig = Rig::new(nic, function);
+        let mut rig = match is_guest {
+            false => Rig::new(nic, function),
+            true => Rig::of_guest(nic, function),
+        };
         let (crypto, parameters) = (aes_128_gcm(), nvme(Role::Controller, false, true));
         let pdu = PduStream::new(&parameters, &[data(0, 0, CONTENT - 24 - 4)]);
         let (bytes, layers) = match offload {
@@ -113,6 +116,7 @@ impl Sender {
                 sent.bytes += len as u64;
             }
             nic.flush(now);
+            nic.take_wakeups(|_, _| {});
         }
         assert_eq!(self.rig.host.pop(0), None, "refused");
         sent
@@ -121,7 +125,7 @@ impl Sender {
     fn repeat(&mut self, start: SeqNum) {
         let half = self.message.len / 2;
         let tail = Slice {
-            offset: u64::from(half),
+            offset: self.message.offset + u64::from(half),
             len: self.message.len - half,
             ..self.message
         };

@@ -3,6 +3,7 @@
 //! A region stays mapped while either side can name it: the registry and the device's copy each hold a reference. A device in
 //! another process has a registry of its own there; the host's [`Sharing`] brings regions from the one to the other.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -215,6 +216,8 @@ pub struct DeviceRegions {
     table: Vec<Option<Arc<Region>>>,
     /// By address.
     ranges: Vec<Range>,
+    /// Which of them was found last: packets and buffers are mostly in one.
+    last: Cell<usize>,
 }
 
 impl DeviceRegions {
@@ -224,6 +227,7 @@ impl DeviceRegions {
             version: 0,
             table: Vec::new(),
             ranges: Vec::new(),
+            last: Cell::new(0),
         }
     }
 
@@ -256,17 +260,35 @@ impl DeviceRegions {
         }
     }
 
+    #[inline]
     fn locate_address(&self, slice: Slice) -> Option<(&Region, u64)> {
         if slice.region != BUS {
             return None;
         }
-        let behind = self.ranges.partition_point(|it| it.start <= slice.offset);
-        let range = self.ranges.get(behind.checked_sub(1)?)?;
+        let last = self.ranges.get(self.last.get());
+        let range = match last.filter(|it| it.has(slice.offset)) {
+            Some(range) => range,
+            None => self.search(slice.offset)?,
+        };
         Some((&range.region, slice.offset - range.start))
+    }
+
+    /// The last range that begins at an address or before.
+    fn search(&self, address: u64) -> Option<&Range> {
+        let behind = self.ranges.partition_point(|it| it.start <= address);
+        let at = behind.checked_sub(1)?;
+        self.last.set(at);
+        self.ranges.get(at)
     }
 }
 
 impl Range {
+    #[inline]
+    fn has(&self, address: u64) -> bool {
+        let at = address.checked_sub(self.start);
+        at.is_some_and(|at| at < self.region.len() as u64)
+    }
+
     fn end(&self) -> u64 {
         self.start + self.region.len() as u64
     }

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use nic::ring::{
-    ErrorCode, FunctionConfig, HostFunction, RecvDescriptor, SendDescriptor, Slice, function,
+    Block, DeviceFunction, ErrorCode, FunctionConfig, HostFunction, RecvDescriptor, Regions,
+    SendDescriptor, Slice, function,
 };
 use nic::{FunctionId, Nic};
 
@@ -12,6 +14,8 @@ use super::{Delivered, Memory, Part};
 
 /// Bytes that every host has for what it sends.
 pub const MEMORY: usize = 1 << 18;
+/// Where a guest's memory begins on its bus.
+const BUS: u64 = 1 << 32;
 
 /// A host: a function with memory. Each queue's buffers are in one region, and are the host's again once it takes the packet.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub struct BareHost {
     buffers: Option<Memory>,
     /// By queue, where small and large buffers begin that the NIC has not got.
     free: Vec<[VecDeque<u64>; 2]>,
+    /// Where a guest's next memory is on its bus.
+    next: Option<u64>,
 }
 
 impl Deref for BareHost {
@@ -52,6 +58,38 @@ impl BareHost {
             memory,
             buffers: None,
             free: Vec::new(),
+            next: None,
+        }
+    }
+
+    /// As [`attach`](Self::attach), of one queue and as a virtual machine's: rings and memory are parts of the machine's, which descriptors name by
+    /// addresses on its bus.
+    pub fn attach_guest(nic: &mut Nic, config: FunctionConfig) -> BareHost {
+        let (regions, bytes) = (Arc::new(Regions::default()), config.block_bytes());
+        let mut next = BUS;
+        let mut map = |bytes| map_next(&regions, &mut next, bytes);
+        let (rings, memory) = (map(bytes), map(MEMORY));
+        let start = rings.region.as_ptr();
+        // SAFETY: the region has so many bytes, from a whole page on, and nothing else reaches them.
+        let block = Arc::new(unsafe { Block::from_raw_parts(start, bytes, rings.region) });
+        let function = HostFunction::over(&block, config, Arc::clone(&regions));
+        let device = DeviceFunction::over_each(&[block], config, regions);
+        let device = device.expect("new rings are empty");
+        BareHost {
+            id: nic.attach(device).expect("a free address"),
+            function,
+            memory,
+            buffers: None,
+            free: Vec::new(),
+            next: Some(next),
+        }
+    }
+
+    /// So many bytes of memory more.
+    pub fn allocate(&mut self, bytes: usize) -> Memory {
+        match &mut self.next {
+            None => Memory::register(&self.function, bytes),
+            Some(next) => map_next(&self.function.regions, next, bytes),
         }
     }
 
@@ -67,25 +105,27 @@ impl BareHost {
     /// The memory of the buffers.
     pub fn buffers(&mut self) -> &Memory {
         let (areas, queues) = (self.areas(), self.queues.len() as u64);
-        let config = self.config;
-        let function = &self.function;
-        let free = &mut self.free;
-        self.buffers.get_or_insert_with(|| {
-            let starts = |from: u64, len: u64, step: u32| (from..from + len).step_by(step as usize);
-            for queue in 0..queues {
-                let from = queue * (areas[0] + areas[1]);
-                free.push([
-                    starts(from, areas[0], config.small_bytes).collect(),
-                    starts(from + areas[0], areas[1], config.large_bytes).collect(),
-                ]);
+        let buffers = match self.buffers.take() {
+            Some(buffers) => buffers,
+            None => {
+                let starts =
+                    |from: u64, len: u64, step: u32| (from..from + len).step_by(step as usize);
+                for queue in 0..queues {
+                    let from = queue * (areas[0] + areas[1]);
+                    self.free.push([
+                        starts(from, areas[0], self.config.small_bytes).collect(),
+                        starts(from + areas[0], areas[1], self.config.large_bytes).collect(),
+                    ]);
+                }
+                self.allocate((queues * (areas[0] + areas[1])) as usize)
             }
-            Memory::register(function, (queues * (areas[0] + areas[1])) as usize)
-        })
+        };
+        self.buffers.insert(buffers)
     }
 
     /// Gives each queue up to so many small and large buffers more, as far as there are any.
     pub fn fill(&mut self, small: usize, large: usize) {
-        let id = self.buffers().id;
+        let buffers = self.buffers().clone();
         let lens = [self.config.small_bytes, self.config.large_bytes];
         for (queue, free) in self.function.queues.iter_mut().zip(&mut self.free) {
             let rings = [&mut queue.small, &mut queue.large];
@@ -95,12 +135,8 @@ impl BareHost {
                     if free.is_empty() || ring.free(1) == 0 {
                         break;
                     }
-                    let buffer = Slice {
-                        offset: free.pop_front().expect("a buffer"),
-                        len,
-                        region: id,
-                    };
-                    assert!(ring.push(buffer));
+                    let start = free.pop_front().expect("a buffer");
+                    assert!(ring.push(buffers.slice(start, len)));
                 }
             }
             let _ = queue.publish();
@@ -122,9 +158,13 @@ impl BareHost {
     }
 
     fn take_back(&mut self, buffer: Slice) {
-        if self.buffers.as_ref().map(|memory| memory.id) != Some(buffer.region) {
+        let Some(buffers) = self.buffers.as_ref().filter(|it| it.has(buffer)) else {
             return;
-        }
+        };
+        let buffer = Slice {
+            offset: buffer.offset - buffers.start,
+            ..buffer
+        };
         let [small, large] = self.areas();
         let queue = buffer.offset / (small + large);
         let from = queue * (small + large);
@@ -211,4 +251,10 @@ impl BareHost {
     pub fn codes(&mut self) -> Vec<ErrorCode> {
         self.errors().into_iter().map(|(_, error)| error).collect()
     }
+}
+
+fn map_next(regions: &Regions, next: &mut u64, bytes: usize) -> Memory {
+    let memory = Memory::map(regions, *next, bytes);
+    *next += bytes.next_multiple_of(4096) as u64;
+    memory
 }

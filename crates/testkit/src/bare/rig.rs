@@ -71,6 +71,17 @@ impl Rig {
     pub fn new(nic: NicConfig, function: FunctionConfig) -> Rig {
         let mut nic = Nic::new(nic);
         let host = BareHost::attach(&mut nic, function);
+        Rig::of(nic, host)
+    }
+
+    /// As [`new`](Self::new), with a [guest](BareHost::attach_guest) for the host.
+    pub fn of_guest(nic: NicConfig, function: FunctionConfig) -> Rig {
+        let mut nic = Nic::new(nic);
+        let host = BareHost::attach_guest(&mut nic, function);
+        Rig::of(nic, host)
+    }
+
+    fn of(nic: Nic, host: BareHost) -> Rig {
         Rig {
             nic,
             host,

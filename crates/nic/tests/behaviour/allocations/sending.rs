@@ -8,7 +8,7 @@ use testkit::allocations;
 
 #[test]
 fn a_running_sender_does_not_allocate() {
-    for wire in [false, true] {
+    for (wire, is_guest) in [(false, false), (true, false), (false, true)] {
         for offload in [
             Offload::None,
             Offload::Tls,
@@ -20,11 +20,12 @@ fn a_running_sender_does_not_allocate() {
                     // There is nothing to prove of digests.
                     continue;
                 }
-                let mut sender = Sender::new(wire, offload, repeat);
+                let mut sender = Sender::new(wire, is_guest, offload, repeat);
                 sender.send(20);
                 let before = allocations();
                 let sent = sender.send(200);
-                assert_eq!(allocations() - before, 0, "{wire} {offload:?} {repeat:?}");
+                let allocated = allocations() - before;
+                assert_eq!(allocated, 0, "{wire} {is_guest} {offload:?} {repeat:?}");
                 assert!(sent.frames >= 200);
             }
         }
