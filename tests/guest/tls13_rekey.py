@@ -1,11 +1,12 @@
 """Sends so many bytes of digits by kernel TLS 1.3 to port 4436, as tls_peer.py has it, and receives them again. In between it runs the commands,
-one after the other, and both ends change their keys after each: this one says so (KeyUpdate), and asks the other one for the same.
+one after the other, and both ends change their keys after each: this one says so (KeyUpdate), and asks the other one for the same. It sends
+without blocking, and waits for room by epoll, edge-triggered, if the way is "polls".
 
 The handshake is OpenSSL's, whose log of secrets the keys are made of. What has come is told as a digest, and how often the other end has changed."""
 
-import hashlib, hmac, socket, ssl, struct, subprocess, sys, tempfile, threading
+import hashlib, hmac, select, socket, ssl, struct, subprocess, sys, tempfile, threading
 
-address, size, *commands = sys.argv[1:]
+address, size, way, *commands = sys.argv[1:]
 lines = int(size) // 64
 SOL_TLS, TLS_TX, TLS_RX, TCP_ULP = 282, 1, 2, 31
 SET_RECORD_TYPE, GET_RECORD_TYPE = 1, 2
@@ -50,10 +51,24 @@ def connect():
     return plain, name, secrets["CLIENT_TRAFFIC_SECRET_0"], secrets["SERVER_TRAFFIC_SECRET_0"]
 
 
+def send_all(data):
+    if way != "polls":
+        plain.sendall(data)
+        return
+    with select.epoll() as room:
+        room.register(plain, select.EPOLLOUT | select.EPOLLET)
+        while data:
+            try:
+                data = data[plain.send(data, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                if not room.poll(60):
+                    sys.exit("there is no more room")
+
+
 def send(secret):
     changes = {lines * change // (len(commands) + 1) // 512: command for change, command in enumerate(commands, 1)}
     for block in range(-(-lines // 512)):
-        plain.sendall(b"".join(b"%063d\n" % line for line in range(block * 512, min((block + 1) * 512, lines))))
+        send_all(b"".join(b"%063d\n" % line for line in range(block * 512, min((block + 1) * 512, lines))))
         if block in changes:
             subprocess.run(changes[block], shell=True, check=True)
             plain.sendmsg([bytes([KEY_UPDATE, 0, 0, 1, 1])], [(SOL_TLS, SET_RECORD_TYPE, bytes([HANDSHAKE]))])
