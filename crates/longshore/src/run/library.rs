@@ -1,6 +1,7 @@
 //! Where the preloaded library is.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -35,11 +36,22 @@ pub fn check(path: &Path) -> Result<PathBuf> {
 }
 
 /// The libraries to be preloaded: ours before those that are already.
-pub fn preload(library: &Path) -> OsString {
-    let mut all = library.as_os_str().to_owned();
+///
+/// # Errors
+/// When the path has what the dynamic linker would take for something else (ld.so(8)): a space or a colon separates libraries, and a dollar sign may begin
+/// the name of a directory of its own.
+pub fn preload(library: &Path) -> Result<OsString> {
+    let path = library.as_os_str();
+    if path.as_bytes().iter().any(|byte| b" :$".contains(byte)) {
+        bail!(
+            "can't preload {}: its path has a space, a colon or a dollar sign; copy the library elsewhere and name it with --library",
+            library.display()
+        );
+    }
+    let mut all = path.to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         all.push(":");
         all.push(others);
     }
-    all
+    Ok(all)
 }

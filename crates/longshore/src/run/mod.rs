@@ -69,7 +69,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut command = Command::new(&options.program[0]);
     command
         .args(&options.program[1..])
-        .env("LD_PRELOAD", library::preload(&library))
+        .env("LD_PRELOAD", library::preload(&library)?)
         .env(summary::CountersFile::VARIABLE, counters.path());
     if let Some(nic) = &options.nic {
         let nic = std::path::absolute(nic).with_context(|| format!("{}", nic.display()))?;

@@ -1,44 +1,78 @@
 //! What a program's TLS sockets have sent and received.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use indicatif::{HumanBytes, HumanCount};
 use kernel_tls::{Counter, Counters};
 
-/// A file that the program and its children count in; it goes when this is dropped.
+/// A file that the program and its children count in; it goes when this is dropped. It is its user's alone.
 #[derive(Debug)]
-pub struct CountersFile(PathBuf);
+pub struct CountersFile {
+    path: PathBuf,
+    file: File,
+}
+
+/// Names that are tried, should they be in use.
+const TRIES: usize = 16;
 
 impl CountersFile {
     /// The environment variable that names it to the library.
     pub const VARIABLE: &str = "LONGSHORE_KTLS_COUNTERS";
 
+    /// In the directory for temporary files.
+    ///
+    /// # Errors
+    /// Those of making it.
     pub fn create() -> io::Result<CountersFile> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("longshore-run.{}.{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let _ = fs::remove_file(&path);
-        let file = File::create_new(&path)?;
-        file.set_len(Counters::LEN as u64)?;
-        Ok(CountersFile(path))
+        // Other users may write there: a name that they could know beforehand they could take.
+        let names = (0..TRIES).map(|_| RandomState::new().build_hasher().finish());
+        CountersFile::create_as(names.map(|number| format!("longshore-run.{number:016x}")))
+    }
+
+    /// By the first of these names that is free.
+    pub(super) fn create_as(names: impl Iterator<Item = String>) -> io::Result<CountersFile> {
+        let mut options = OpenOptions::new();
+        // A new file, and not what a symbolic link points to.
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let directory = std::env::temp_dir();
+        let mut failed = io::ErrorKind::AlreadyExists.into();
+        for name in names {
+            let path = directory.join(name);
+            match options.open(&path) {
+                Ok(file) => {
+                    let made = CountersFile { path, file };
+                    made.file.set_len(Counters::LEN as u64)?;
+                    return Ok(made);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => failed = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failed)
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
+    /// What was counted.
+    ///
+    /// # Errors
+    /// Those of reading it.
     pub fn read(&self) -> io::Result<Counters> {
-        Ok(Counters::from_bytes(&fs::read(&self.0)?))
+        let mut bytes = [0; Counters::LEN];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(Counters::from_bytes(&bytes))
     }
 }
 
 impl Drop for CountersFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.path);
     }
 }
 

@@ -37,7 +37,7 @@ impl<'a> Server<'a> {
         if mode.is_kernel_tls() {
             let file = CountersFile::create().context("a file for the counters")?;
             environment.push((CountersFile::VARIABLE, file.path().into()));
-            environment.push(("LD_PRELOAD", library::preload(&library::find()?)));
+            environment.push(("LD_PRELOAD", library::preload(&library::find()?)?));
             counters = Some(file);
         }
         if mode.is_offload() {
