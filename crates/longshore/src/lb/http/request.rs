@@ -177,8 +177,11 @@ fn content(method: &str, is_newer: bool, headers: &[Header<'_>]) -> Result<Frami
         Framed::UnknownCoding => return Err(Status::NOT_IMPLEMENTED),
         Framed::As(framing) => framing,
     };
-    // A coding in HTTP/1.0, or content in CONNECT, is understood by some and not by others.
-    if (framing == Framing::Chunked && !is_newer) || method == "CONNECT" {
+    // A coding in HTTP/1.0, or content in CONNECT, is understood by some and not by others. TRACE has none (RFC 9110 §9.3.8).
+    if (framing == Framing::Chunked && !is_newer)
+        || method == "CONNECT"
+        || (method == "TRACE" && !framing.is_empty())
+    {
         return Err(Status::BAD_REQUEST);
     }
     Ok(framing)

@@ -169,6 +169,11 @@ impl Exchange {
         !(self.request.is_sent || self.request.is_cut || self.has_pending())
     }
 
+    /// The client may wait for the server to tell it to go on, which that has not done.
+    pub fn awaits_continue(&self) -> bool {
+        self.expects && !self.told_to_continue
+    }
+
     /// The client has nothing more to say of this request.
     pub fn is_request_read(&self) -> bool {
         self.request.content.is_done() && self.request.pending == 0
@@ -325,13 +330,13 @@ impl Session {
             self.deadline = sh.now + more;
             return Step::Wait;
         }
-        match (
-            self.exchange.response.has_begun,
-            self.exchange.awaits_client(),
-        ) {
-            (_, true) => self.request_too_late(sh),
-            (false, false) => self.server_failed(Failure::ResponseTimeout, sh),
-            (true, false) => self.response_stands_still(sh),
+        let exchange = &self.exchange;
+        let has_begun = exchange.response.has_begun;
+        match exchange.awaits_client() && (has_begun || !exchange.awaits_continue()) {
+            true => self.request_too_late(sh),
+            false if has_begun => self.response_stands_still(sh),
+            // Also a server that says neither yes nor no to an expectation (RFC 9110 §10.1.1).
+            false => self.server_failed(Failure::ResponseTimeout, sh),
         }
     }
 

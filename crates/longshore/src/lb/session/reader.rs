@@ -57,7 +57,7 @@ impl Session {
         let closed = self.client.closed_for(sh.now);
         let had_no_window = std::mem::replace(&mut self.exchange.request.closed, closed) != closed;
         let was_held_up = std::mem::take(&mut self.exchange.request.was_held_up);
-        let waits_for_us = self.exchange.expects && !self.exchange.told_to_continue;
+        let waits_for_us = self.exchange.awaits_continue();
         if was_held_up || had_no_window || waits_for_us || !self.exchange.awaits_client() {
             self.sender.forgive();
         }

@@ -77,6 +77,21 @@ fn who_is_silent_for_too_long_gets_504() {
 }
 
 #[test]
+fn who_does_not_answer_an_expectation_gets_504_and_who_sends_nothing_behind_it_408() {
+    let times = "idle-time = \"2s\"";
+    let post =
+        "POST /echo HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+    for (manner, expected) in [(Manner::Silent, 504), (Manner::Continues, 408)] {
+        let mut rig = Rig::new(&config(times, "", &[8081]), &[(8081, manner)]);
+        let client = rig.client(80, post);
+        rig.run(|rig| rig.clients[client].is_over());
+        let answers = super::rig::answers(&rig.clients[client].input);
+        let last = answers.last().map(|answer| answer.status);
+        assert_eq!(last, Some(expected));
+    }
+}
+
+#[test]
 fn who_is_silent_within_a_response_is_waited_for_as_long_as_an_idle_client_whoever_relays() {
     for splice in [false, true] {
         let accel = Accel {

@@ -56,6 +56,14 @@ fn what_two_readers_could_understand_differently_is_refused() {
             "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nContent-Length: 1\r\n\r\n",
             bad,
         ),
+        (
+            "TRACE / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n",
+            bad,
+        ),
+        (
+            "TRACE / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+            bad,
+        ),
         ("GET / HTTP/1.1\r\nHost: a\nA: b\r\n\r\n", bad),
         ("GET / HTTP/1.1\r\nHost: a\r\n\n", bad),
         ("GET / HTTP/1.1\r\nHost: a\r\nA: b\rc\r\n\r\n", bad),
