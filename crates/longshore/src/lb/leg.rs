@@ -29,6 +29,8 @@ pub struct Leg {
     search: Option<Search>,
     /// The peer has sent it.
     pub is_forbidden: bool,
+    /// The peer was sent all that it is to get: what comes is dropped.
+    pub is_dismissed: bool,
     outbox: Vec<u8>,
     sent: usize,
 }
@@ -63,6 +65,7 @@ impl Leg {
             is_shut: false,
             search: None,
             is_forbidden: false,
+            is_dismissed: false,
             outbox: Vec::new(),
             sent: 0,
         }
@@ -115,7 +118,9 @@ impl Leg {
         match stack.read_chunk(now, self.id) {
             Ok(Some(chunk)) => {
                 let search = self.search.as_ref();
-                if search.is_some_and(|it| it.matcher.forbids(stack, self.id, it.peer)) {
+                let forbids = search.is_some_and(|it| it.matcher.forbids(stack, self.id, it.peer));
+                // A reset would take away from the peer what it has not read yet.
+                if forbids && !self.is_dismissed {
                     self.is_forbidden = true;
                     self.at_end = true;
                     return Err(SocketError::Closed(CloseReason::Aborted));

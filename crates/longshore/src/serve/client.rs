@@ -17,6 +17,8 @@ pub(super) struct Client {
     pub(super) readable: bool,
     /// It sends no more: there is nothing to wait for at the end.
     pub(super) has_ended: bool,
+    /// It was sent all that it is to get: what comes is dropped.
+    pub(super) is_dismissed: bool,
     /// It was sent a response that was more than a word of our want of memory.
     was_served: bool,
     /// What it takes.
@@ -31,6 +33,7 @@ impl Client {
             id,
             readable: true,
             has_ended: false,
+            is_dismissed: false,
             was_served: false,
             reader: Pace::default(),
             logged,
@@ -56,7 +59,8 @@ impl Client {
                 self.has_ended = true;
                 Ok(Some(0))
             }
-            Ok(_) if self.is_forbidden(shared) => {
+            // A reset would take away from the client what it has not read yet.
+            Ok(_) if self.is_forbidden(shared) && !self.is_dismissed => {
                 shared.counters.match_closes += 1;
                 Err(Fate::Abort)
             }

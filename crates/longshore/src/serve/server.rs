@@ -36,7 +36,7 @@ pub(super) struct Server {
     tls: Option<TlsRole>,
     offload: Offload,
     files: Files,
-    rules: Rules,
+    pub(super) rules: Rules,
     admission: Admission,
     /// Where it listens.
     listeners: Vec<ListenerId>,

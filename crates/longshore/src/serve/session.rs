@@ -198,6 +198,7 @@ impl Session {
         self.log_unfinished(now, shared.stack, shared.access_log.as_deref_mut());
         let deadline = now + LINGER_TIME;
         self.phase = Phase::Lingering { deadline };
+        self.client.is_dismissed = true;
         let is_over = self.client.has_ended && self.client.has_all(shared);
         if is_over || shared.stack.shutdown(now, self.client.id).is_err() {
             return Fate::Over;

@@ -13,6 +13,7 @@ use sim::{World, WorldConfig};
 use super::counters::ServeCounters;
 use super::files::FileSource;
 use super::server::{Rules, Server};
+use crate::matching::{Action, Matcher, Rule};
 use crate::min_rate::MinRate;
 use crate::store::Store;
 
@@ -126,6 +127,32 @@ impl Rig {
             }
         }
     }
+}
+
+/// A client that has its last answer, and has not read it, is not reset for what it sends yet.
+#[test]
+fn a_pattern_behind_the_last_request_takes_no_answer_away() {
+    let mut rig = Rig::new("searching", 0);
+    let patterns = rig.folder.join("patterns");
+    fs::write(&patterns, "evil\n").unwrap();
+    let rule = Rule::read(&patterns, Action::Close).unwrap();
+    let matcher = Matcher::new(rule, rig.world.stack(0), Offload::None);
+    rig.server.rules.matcher = Some(matcher);
+    let id = rig.client(b"GET /short HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    rig.run_for(Duration::from_millis(10));
+    let now = rig.world.now();
+    let written = rig.world.stack(1).write(now, id, b"evil");
+    assert_eq!(written, Ok(4));
+    rig.run_for(Duration::from_millis(10));
+    let answer = rig.read(id, 10_000).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200") && answer.ends_with(b"short"));
+    assert_eq!(rig.read(id, 1), Ok(Vec::new()));
+    assert_eq!(rig.server.counters().match_closes, 0);
+    // One that is still to be answered is.
+    let id = rig.client(b"GET /short HTTP/1.1\r\nHost: h\r\nX: evil\r\n\r\n");
+    rig.run_for(Duration::from_millis(10));
+    assert!(rig.read(id, 1).is_err());
+    assert_eq!(rig.server.counters().match_closes, 1);
 }
 
 /// How much of a file a client has got that takes so many bytes a second, and whether its connection broke.

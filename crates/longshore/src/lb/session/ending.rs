@@ -78,6 +78,7 @@ impl Session {
     /// away what it has not read yet (RFC 9112 §9.6).
     pub(super) fn finish(&mut self, sh: &mut Shared<'_>) -> Step {
         self.client.shutdown(sh.now, sh.stack);
+        self.client.is_dismissed = true;
         self.stage = Stage::Lingering;
         self.deadline = sh.now + LINGER_TIME;
         self.lingers_until = sh.now + MOST_LINGER_TIME;
