@@ -70,6 +70,12 @@ impl Shared {
 }
 
 impl Block {
+    /// Bytes of it.
+    #[must_use]
+    pub fn block_len(&self) -> u32 {
+        self.shared.block_len
+    }
+
     /// Its first `len` bytes, as a descriptor names them.
     ///
     /// # Panics

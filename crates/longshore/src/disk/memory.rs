@@ -37,6 +37,14 @@ pub(crate) enum Block {
 }
 
 impl Block {
+    /// Bytes of it.
+    pub(crate) fn block_len(&self) -> u32 {
+        match self {
+            Block::Ours(block) => block.block_len(),
+            Block::Linux(block) => block.block_len(),
+        }
+    }
+
     /// Its bytes.
     ///
     /// # Safety

@@ -8,6 +8,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use super::export::Export;
+use super::memory::held_by;
 use super::negotiation::{Negotiation, Outcome};
 use crate::disk::Block;
 use wire::nbd::{Errno, REQUEST_LEN, Reply as Answer, ReplyHead, Request};
@@ -38,6 +39,8 @@ pub(super) struct Client {
     sent: usize,
     /// Requests under way.
     pub(super) in_flight: usize,
+    /// Bytes of memory that its requests and answers have.
+    pub(super) held: u64,
     /// It has said goodbye, or its direction has ended: nothing more is read.
     pub(super) is_leaving: bool,
     /// What epoll was last told to look for: reading, writing.
@@ -110,6 +113,7 @@ impl Client {
             output: VecDeque::new(),
             sent: 0,
             in_flight: 0,
+            held: 0,
             is_leaving: false,
             interest: (true, false),
             structured: false,
@@ -292,6 +296,7 @@ impl Client {
             && self.sent >= first.len()
         {
             self.sent -= first.len();
+            self.held -= held_by(&first.blocks);
             self.output.pop_front();
         }
     }

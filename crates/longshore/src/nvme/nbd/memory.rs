@@ -12,6 +12,8 @@ pub(in crate::nvme) struct Memory {
     pools: [Pool; 3],
     /// Bytes of the longest part.
     most: u32,
+    /// Bytes that one client may have, beside a single request: one that takes no answers leaves as much to the others.
+    pub(super) share: u64,
 }
 
 /// Block sizes, and bytes of each.
@@ -37,6 +39,7 @@ impl Memory {
                 pool(most.max(MIDDLE.0), LARGE_BYTES)?,
             ],
             most,
+            share: u64::from(LARGE_BYTES / 2),
         })
     }
 
@@ -52,7 +55,13 @@ impl Memory {
         Memory {
             pools: [pool.clone(), pool.clone(), pool],
             most: block_len,
+            share: u64::from(block_len * count / 2),
         }
+    }
+
+    /// Whether a client that has `held` bytes may have so many more.
+    pub(super) fn allows(&self, held: u64, len: u32) -> bool {
+        held == 0 || held + u64::from(len) <= self.share
     }
 
     /// Memory for `len` bytes in parts, added to `parts`: all of it or none.
@@ -71,4 +80,10 @@ impl Memory {
         }
         true
     }
+}
+
+/// Bytes that these parts have of the memory.
+pub(super) fn held_by(parts: &[(Block, u32)]) -> u64 {
+    let lens = parts.iter().map(|(block, _)| u64::from(block.block_len()));
+    lens.sum()
 }

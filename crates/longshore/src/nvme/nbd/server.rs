@@ -15,7 +15,7 @@ use rustix::event::{Timespec, epoll};
 use super::client::{Brought, Client};
 use super::export::Export;
 use super::job::Job;
-use super::memory::Memory;
+use super::memory::{Memory, held_by};
 use crate::disk::Block;
 use crate::log::LIMITED;
 use crate::nvme::initiator::{Initiator, SubmitError};
@@ -295,14 +295,13 @@ impl Server {
             }
             return;
         }
-        if !self
-            .memory
-            .take(Job::memory_len(&request, &self.export), &mut blocks)
-        {
+        let len = Job::memory_len(&request, &self.export);
+        if !(self.memory.allows(client.held, len) && self.memory.take(len, &mut blocks)) {
             client.waiting = Some(request);
             self.starved = true;
             return;
         }
+        client.held += held_by(&blocks);
         match request.kind {
             Kind::Write => client.receive_into(request, blocks),
             _ => self.begin(at, request, blocks),
@@ -385,7 +384,10 @@ impl Server {
         let result = job.error.map_or(Ok(()), Err);
         let blocks = match (job.request.kind, result) {
             (Kind::Read, Ok(())) => job.blocks,
-            _ => Vec::new(),
+            _ => {
+                client.held -= held_by(&job.blocks);
+                Vec::new()
+            }
         };
         client.reply_to(&job.request, result, blocks);
         self.look_after(place);

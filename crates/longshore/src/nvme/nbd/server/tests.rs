@@ -34,6 +34,20 @@ fn a_client_that_has_gone_is_let_go_while_its_requests_are_under_way() {
 }
 
 #[test]
+fn a_client_that_takes_no_answers_leaves_memory_for_others() {
+    let under_way = |server: &Server| server.jobs.iter().flatten().count();
+    let read = request(Kind::Read, 4096);
+    let (mut server, _stopped) = with_requests("share", &[read; 8]);
+    assert_eq!(under_way(&server), 4);
+    let name = format!("longshore-{}-share.sock", std::process::id());
+    let mut other = UnixStream::connect(std::env::temp_dir().join(name)).unwrap();
+    let sent = [handshake(), read.to_bytes().to_vec()].concat();
+    other.write_all(&sent).unwrap();
+    while server.serve_ready().unwrap() {}
+    assert_eq!(under_way(&server), 5);
+}
+
+#[test]
 fn requests_that_were_read_ahead_are_answered_when_there_is_room_for_answers_again() {
     let refused = request(Kind::Unknown(9), 0);
     let (mut server, mut stream) = with_requests("behind", &[refused; 3000]);
