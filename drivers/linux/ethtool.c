@@ -63,6 +63,9 @@ static const struct longshore_counter longshore_tls_rx_counters[] = {
 	RX_COUNTER(tls_decrypted_bytes),
 	RX_COUNTER(tls_resync_req_start),
 	RX_COUNTER(tls_resync_req_pkt),
+	RX_COUNTER(nvme_placed_bytes),
+	RX_COUNTER(nvme_verified_bytes),
+	RX_COUNTER(nvme_resync_req),
 };
 
 static const char * const longshore_function_counters[] = {

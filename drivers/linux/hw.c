@@ -60,6 +60,7 @@ int longshore_hw_identify(struct longshore_nic *nic)
 	limits->protocols = longshore_identity(nic, LONGSHORE_IDENTITY_PROTOCOLS);
 	limits->contexts = min_t(u64, longshore_identity(nic, LONGSHORE_IDENTITY_CONTEXTS),
 				 LONGSHORE_CONTEXTS);
+	limits->tags = longshore_identity(nic, LONGSHORE_IDENTITY_TAGS);
 	if (!limits->contexts)
 		limits->features &= ~(u64)LONGSHORE_FEATURE_CONTEXTS;
 	limits->queues = min_t(u64, longshore_identity(nic, LONGSHORE_IDENTITY_QUEUES),
@@ -93,7 +94,7 @@ static void longshore_write_setup(struct longshore_nic *nic, const struct longsh
 	longshore_set_up(nic, LONGSHORE_SET_UP_SMALL_BYTES, setup->small_bytes);
 	longshore_set_up(nic, LONGSHORE_SET_UP_LARGE_BYTES, setup->large_bytes);
 	longshore_set_up(nic, LONGSHORE_SET_UP_CONTEXTS, setup->contexts);
-	longshore_set_up(nic, LONGSHORE_SET_UP_TAGS, 0);
+	longshore_set_up(nic, LONGSHORE_SET_UP_TAGS, setup->tags);
 	longshore_set_up(nic, LONGSHORE_SET_UP_CLOSING, 0);
 	longshore_set_up(nic, LONGSHORE_SET_UP_PACKET_MEMORY, 0);
 	longshore_set_up(nic, LONGSHORE_SET_UP_SPLICES, 0);

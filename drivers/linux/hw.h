@@ -45,6 +45,7 @@ struct longshore_nic;
  * @features: parts that it offers
  * @protocols: those of contexts: bit n is set for protocol n
  * @contexts: most contexts that the driver would use
+ * @tags: most tags of contexts that place data, all together
  * @mac: the function's address
  * @mtu: longest packet without its Ethernet header
  * @queues: most queues
@@ -59,6 +60,7 @@ struct longshore_limits {
 	u64 features;
 	u64 protocols;
 	u32 contexts;
+	u32 tags;
 	u8 mac[ETH_ALEN];
 	u32 mtu;
 	u32 queues;
@@ -83,6 +85,7 @@ struct longshore_limits {
  * @small_bytes: bytes of a small buffer
  * @large_bytes: bytes of a large buffer
  * @contexts: most contexts
+ * @tags: most tags of these, all together
  */
 struct longshore_setup {
 	u64 features;
@@ -97,6 +100,7 @@ struct longshore_setup {
 	u32 small_bytes;
 	u32 large_bytes;
 	u32 contexts;
+	u32 tags;
 };
 
 /* What the device tells by its own interrupt: the one behind those of the queues. */

@@ -110,6 +110,7 @@ static int longshore_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		goto free_queues;
 	longshore_init_netdev(nic);
 	longshore_tls_init(nic);
+	longshore_ddp_init(nic);
 	netif_carrier_off(netdev);
 	error = longshore_devlink_init(nic);
 	if (error)
@@ -150,6 +151,7 @@ static void longshore_remove(struct pci_dev *pdev)
 	/* A test of devlink's may have found the interface up. */
 	cancel_work_sync(&nic->reset_task);
 	cancel_delayed_work_sync(&nic->filter_task);
+	cancel_delayed_work_sync(&nic->ddp_task);
 	longshore_free_queues(nic);
 	pci_free_irq_vectors(pdev);
 	free_netdev(netdev);

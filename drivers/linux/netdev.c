@@ -226,7 +226,8 @@ static int longshore_open_queues(struct longshore_nic *nic)
 		.small_bytes = longshore_room(nic, LONGSHORE_SMALL_ORDER),
 		.large_bytes = longshore_room(nic, LONGSHORE_LARGE_ORDER),
 		.stride = longshore_stride(nic),
-		.contexts = nic->contexts,
+		.contexts = nic->contexts + nic->ddp_contexts,
+		.tags = nic->ddp_contexts ? nic->limits.tags : 0,
 		.features = longshore_features(nic),
 	};
 	u32 index;
@@ -330,6 +331,7 @@ static int longshore_stop(struct net_device *netdev)
 	netif_tx_disable(netdev);
 	longshore_hw_reset(nic);
 	longshore_tls_reset(nic);
+	longshore_ddp_reset(nic);
 	longshore_free_irqs(nic);
 	longshore_close_queues(nic);
 	return 0;
@@ -513,6 +515,11 @@ static const struct net_device_ops longshore_netdev_ops = {
 	.ndo_set_rx_mode	= longshore_set_rx_mode,
 	.ndo_validate_addr	= eth_validate_addr,
 };
+
+bool longshore_is_ours(const struct net_device *netdev)
+{
+	return netdev->netdev_ops == &longshore_netdev_ops;
+}
 
 void longshore_init_netdev(struct longshore_nic *nic)
 {

@@ -36,6 +36,8 @@
 #define LONGSHORE_COMMANDS	16
 #define LONGSHORE_LARGE_ENTRIES	64
 #define LONGSHORE_CONTEXTS	4096
+/* Of these, for NVMe/TCP. */
+#define LONGSHORE_DDP_CONTEXTS	256
 
 /* A buffer for one packet has 4 KiB, one for coalesced or long packets 64 KiB. */
 #define LONGSHORE_SMALL_ORDER	0
@@ -210,6 +212,9 @@ struct longshore_rx_stats {
 	u64_stats_t tls_decrypted_bytes;
 	u64_stats_t tls_resync_req_start;
 	u64_stats_t tls_resync_req_pkt;
+	u64_stats_t nvme_placed_bytes;
+	u64_stats_t nvme_verified_bytes;
+	u64_stats_t nvme_resync_req;
 	struct u64_stats_sync sync;
 };
 
@@ -268,6 +273,9 @@ struct longshore_queue {
  * @up: the device works on the rings; changed under the locks of all transmit queues
  * @epoch: how often the device has been given new rings
  * @tls: connections whose records the device transforms, by their contexts
+ * @ddp: connections of NVMe/TCP whose data the device places, by their contexts
+ * @ddp_contexts: most of these; their numbers are those behind @contexts
+ * @ddp_task: takes back buffers for which the ring had no room
  * @tls_tx_contexts: how many there have been that send
  * @tls_rx_contexts: how many there have been that receive
  * @tls_resync_res_ok: answers to the device's questions where a record begins
@@ -311,6 +319,9 @@ struct longshore_nic {
 	bool up;
 	u32 epoch;
 	struct xarray tls;
+	struct xarray ddp;
+	u32 ddp_contexts;
+	struct delayed_work ddp_task;
 	atomic64_t tls_tx_contexts;
 	atomic64_t tls_rx_contexts;
 	atomic64_t tls_resync_res_ok;
@@ -378,6 +389,7 @@ static inline void longshore_count(struct u64_stats_sync *sync, u64_stats_t *cou
 
 /* netdev.c */
 void longshore_init_netdev(struct longshore_nic *nic);
+bool longshore_is_ours(const struct net_device *netdev);
 irqreturn_t longshore_told(int irq, void *data);
 void longshore_reset_task(struct work_struct *work);
 void longshore_open_task(struct work_struct *work);
@@ -430,6 +442,18 @@ bool longshore_xdp_run(struct longshore_queue *queue, struct longshore_fill *fil
 void longshore_xdp_flush(struct longshore_queue *queue);
 int longshore_xdp_xmit(struct net_device *netdev, int count, struct xdp_frame **frames, u32 flags);
 int longshore_bpf(struct net_device *netdev, struct netdev_bpf *bpf);
+
+/* ddp.c */
+void longshore_ddp_init(struct longshore_nic *nic);
+void longshore_ddp_reset(struct longshore_nic *nic);
+void longshore_ddp_task(struct work_struct *work);
+void longshore_ddp_left(struct longshore_nic *nic, u32 id, u16 tag);
+
+/* ddp_rx.c */
+struct sk_buff *longshore_ddp_build(struct longshore_queue *queue,
+				    const struct longshore_packet *packet, const void *data);
+void longshore_ddp_resync(struct longshore_queue *queue,
+			  const struct longshore_resync_request *request);
 
 /* tls.c */
 bool longshore_tls_is_plaintext(const struct sk_buff *skb);

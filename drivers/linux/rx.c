@@ -157,7 +157,7 @@ static void longshore_coalesced(struct sk_buff *skb, const struct longshore_pack
 	__be16 protocol;
 	__sum16 check;
 
-	if (unlikely(packet->header_len + (u64)packet->payload_len > packet->buffer.len ||
+	if (unlikely(packet->header_len + (u64)packet->payload_len > skb->len + ETH_HLEN ||
 		     packet->payload_len < packet->segments ||
 		     !longshore_find_tcp(skb, &protocol, &check)))
 		return;
@@ -168,6 +168,14 @@ static void longshore_coalesced(struct sk_buff *skb, const struct longshore_pack
 	tcp_gro_complete(skb);
 }
 
+/* Bytes of a packet that are not in its buffer. */
+static u32 longshore_placed_bytes(const struct longshore_packet *packet)
+{
+	if (likely(!packet->placed))
+		return 0;
+	return packet->header_len + packet->payload_len - packet->buffer.len;
+}
+
 static void longshore_count_packet(struct longshore_queue *queue,
 				   const struct longshore_packet *packet)
 {
@@ -176,7 +184,8 @@ static void longshore_count_packet(struct longshore_queue *queue,
 
 	u64_stats_update_begin(&stats->sync);
 	u64_stats_add(&stats->packets, segments);
-	u64_stats_add(&stats->bytes, packet->buffer.len + (segments - 1) * packet->header_len);
+	u64_stats_add(&stats->bytes, packet->buffer.len + longshore_placed_bytes(packet) +
+		      (segments - 1) * packet->header_len);
 	if (segments > 1) {
 		u64_stats_inc(&stats->lro_packets);
 		u64_stats_add(&stats->lro_bytes, packet->payload_len);
@@ -206,6 +215,26 @@ static void longshore_mark_decrypted(struct longshore_queue *queue, struct sk_bu
 	u64_stats_add(&stats->tls_decrypted_bytes, packet->payload_len);
 	u64_stats_update_end(&stats->sync);
 #endif
+}
+
+/*
+ * All digests that end in a packet of NVMe/TCP are right. The stack keeps packets apart that differ
+ * in this bit, which means nothing else to a socket without kernel TLS.
+ */
+static void longshore_mark_verified(struct longshore_queue *queue, struct sk_buff *skb,
+				    const struct longshore_packet *packet)
+{
+	struct longshore_rx_stats *stats = &queue->rx_stats;
+	bool verified = packet->flags & LONGSHORE_PACKET_LAYER_0;
+
+#ifdef CONFIG_TLS_DEVICE
+	skb->decrypted = verified;
+#endif
+	u64_stats_update_begin(&stats->sync);
+	if (verified)
+		u64_stats_add(&stats->nvme_verified_bytes, packet->payload_len);
+	u64_stats_add(&stats->nvme_placed_bytes, longshore_placed_bytes(packet));
+	u64_stats_update_end(&stats->sync);
 }
 
 /* Of what was not hashed the hash is 0. */
@@ -241,7 +270,10 @@ static void longshore_pass(struct longshore_queue *queue, const struct longshore
 		longshore_set_hash(skb, packet);
 	if (packet->segments > 1 && packet->flags & LONGSHORE_PACKET_CHECKSUM_OK && !moved)
 		longshore_coalesced(skb, packet);
-	longshore_mark_decrypted(queue, skb, packet);
+	if (packet->context >= queue->nic->contexts && packet->context != LONGSHORE_NO_CONTEXT)
+		longshore_mark_verified(queue, skb, packet);
+	else
+		longshore_mark_decrypted(queue, skb, packet);
 	napi_gro_receive(&queue->napi, skb);
 }
 
@@ -266,12 +298,17 @@ static void longshore_receive(struct longshore_queue *queue, const struct longsh
 					DMA_FROM_DEVICE);
 		net_prefetch(page_address(buffer->page) + fill->headroom);
 		frame.offset = fill->headroom;
-		if (!longshore_xdp_run(queue, fill, buffer, packet, &frame)) {
+		if (!packet->placed &&
+		    !longshore_xdp_run(queue, fill, buffer, packet, &frame)) {
 			longshore_count_packet(queue, packet);
 			longshore_free(fill, buffer);
 			return;
 		}
-		skb = longshore_build(queue, fill, buffer, &frame);
+		if (unlikely(packet->placed))
+			skb = longshore_ddp_build(queue, packet, page_address(buffer->page) +
+						  frame.offset);
+		else
+			skb = longshore_build(queue, fill, buffer, &frame);
 	}
 	longshore_free(fill, buffer);
 	if (unlikely(!skb)) {
@@ -298,7 +335,10 @@ static void longshore_event(struct longshore_queue *queue, const void *slot, int
 		longshore_tx_refused(queue, (const struct longshore_completion *)&packet);
 		break;
 	case LONGSHORE_OPCODE_RESYNC_REQUEST:
-		longshore_tls_resync(queue, (const struct longshore_resync_request *)&packet);
+		if (packet.context >= queue->nic->contexts)
+			longshore_ddp_resync(queue, (const void *)&packet);
+		else
+			longshore_tls_resync(queue, (const void *)&packet);
 		break;
 	case LONGSHORE_OPCODE_RESET:
 		longshore_reset(queue->nic, "the NIC has reset the function");

@@ -105,7 +105,7 @@ static void longshore_put_wait(struct longshore_tx_wait *wait)
 		kfree(wait);
 }
 
-/* Puts a command of one slot on the ring. Who waits for it is told when it is done. */
+/* Puts a command on the ring. Who waits for it is told when it is done. */
 static int longshore_put_command(struct longshore_nic *nic, const void *slot, size_t bytes,
 				 struct longshore_tx_wait *wait, u32 *epoch)
 {
@@ -113,6 +113,7 @@ static int longshore_put_command(struct longshore_nic *nic, const void *slot, si
 	struct netdev_queue *txq = longshore_txq(queue);
 	struct longshore_tx_buffer *buffer;
 	int error = 0;
+	size_t len;
 
 	__netif_tx_lock_bh(txq);
 	if (!nic->up) {
@@ -122,11 +123,14 @@ static int longshore_put_command(struct longshore_nic *nic, const void *slot, si
 	} else {
 		*epoch = nic->epoch;
 		buffer = longshore_next(queue);
-		buffer->slots = 1;
 		buffer->wait = wait;
 		if (wait)
 			refcount_inc(&wait->users);
-		memcpy(longshore_slot(&queue->send, queue->send.ours++), slot, bytes);
+		buffer->slots = DIV_ROUND_UP(bytes, LONGSHORE_SEND_SLOT);
+		for (; bytes; bytes -= len, slot += len) {
+			len = min_t(size_t, bytes, LONGSHORE_SEND_SLOT);
+			memcpy(longshore_slot(&queue->send, queue->send.ours++), slot, len);
+		}
 		longshore_tx_publish(queue);
 	}
 	__netif_tx_unlock_bh(txq);
@@ -296,6 +300,15 @@ static void longshore_tx_wake(struct longshore_queue *queue)
 		netif_tx_wake_queue(txq);
 }
 
+/* The device has done with a command. */
+static void longshore_tx_told(struct longshore_queue *queue, u64 at)
+{
+	const struct longshore_del_rr_state *slot = longshore_slot(&queue->send, at);
+
+	if (slot->head.opcode == LONGSHORE_OPCODE_DEL_RR_STATE)
+		longshore_ddp_left(queue->nic, slot->context, slot->tag);
+}
+
 /*
  * Frees what the device has done with, up to @head. Without a budget, that is all that is done:
  * a command waits until it is known whether it was refused, and a packet of XDP until its pages
@@ -317,6 +330,8 @@ void longshore_tx_clean(struct longshore_queue *queue, u64 head, int budget)
 			break;
 		if (unlikely(!budget && !buffer->skb))
 			break;
+		if (unlikely(!buffer->skb))
+			longshore_tx_told(queue, done);
 		packets += !!buffer->skb;
 		bytes += buffer->bytes;
 		done += buffer->slots;

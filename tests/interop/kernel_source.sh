@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The kernel's own tests of kernel TLS and of network drivers, and what checks the style of its code, from Debian's package of the kernel's source.
+# The kernel's own tests of kernel TLS and of network drivers, what checks the style of its code, and its nvme-tcp, from Debian's package of the kernel's source.
 #
 #   kernel_source.sh prepare    downloads the package, once, and keeps what tests need of it in $XDG_CACHE_HOME/longshore;
 #                               prints where that is. Exits with 77 and one word for what is missing: apt, network, ….
@@ -9,7 +9,8 @@ set -euo pipefail
 package=linux-source-7.3 suite=trixie-backports
 selftests=tools/testing/selftests
 wanted=("$selftests"/{net/tls.c,kselftest_harness.h,kselftest.h,drivers/net,net/lib,kselftest} include/uapi/linux/tls.h
-    net/tls tools/net/ynl/pyynl Documentation/netlink/specs scripts/{checkpatch.pl,spelling.txt,const_structs.checkpatch})
+    net/tls drivers/nvme/host/{tcp.c,nvme.h,fabrics.h} tools/net/ynl/pyynl Documentation/netlink/specs
+    scripts/{checkpatch.pl,spelling.txt,const_structs.checkpatch})
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/longshore/kernel_source/$package
 
 lack() {
