@@ -23,73 +23,14 @@ use testkit::bare::{BareHost, Delivered, Memory};
 use testkit::fixtures::{GUARD, HOST, PEER};
 use wire::ethernet::MacAddr;
 
-/// The guest's address is [`HOST`], that of the wire's other end is [`PEER`].
-pub const NEIGHBOUR: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
+use super::pci_layout::*;
+
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of the neighbour's memory that no descriptor names.
 const SECRET: usize = 4096;
 /// Frames that may leave before one of the neighbour's has its turn.
 const TURN: usize = 1 << 16;
-/// A type of Ethernet for experiments.
-pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
-
-/// Commands of vfio-user.
-pub const DMA_MAP: u16 = 2;
-pub const DMA_UNMAP: u16 = 3;
-pub const SET_IRQS: u16 = 8;
-pub const REGION_READ: u16 = 9;
-pub const REGION_WRITE: u16 = 10;
-pub const DEVICE_RESET: u16 = 13;
-
-/// Where parts of the guest's memory are in its file, and bytes of all of it: rings, buffers, payload, and what is not mapped at first.
-pub const BUFFERS: u64 = 0x10000;
-pub const PAYLOAD: u64 = 0x20000;
-pub const UNMAPPED: u64 = 0x30000;
-pub const RAM_BYTES: u64 = 0x40000;
-/// Where its file begins for the guest.
-pub const RAM: u64 = 0x1_0000_0000;
-
-/// Entries of rings.
-pub const ENTRIES: u64 = 32;
-pub const RECEIVE_ENTRIES: u64 = 64;
-pub const LARGE_ENTRIES: u64 = 8;
-pub const SMALL_BYTES: u32 = 2048;
-pub const LARGE_BYTES: u32 = 8192;
-pub const QUEUES: u64 = 2;
-/// Where in a queue's block each ring begins, how many slots it has and how long these are.
-pub const RINGS: [(u64, u64, u64); 5] = {
-    let send = 384 + ENTRIES * 192;
-    let receive = 2 * send + 384 + RECEIVE_ENTRIES * 64;
-    let small = receive + 384 + ENTRIES * 16;
-    [
-        (0, ENTRIES, 192),
-        (send, ENTRIES, 192),
-        (2 * send, RECEIVE_ENTRIES, 64),
-        (receive, ENTRIES, 16),
-        (small, LARGE_ENTRIES, 16),
-    ]
-};
-/// Names of these.
-pub const SEND: usize = 0;
-pub const COMMAND: usize = 1;
-pub const RECEIVE: usize = 2;
-pub const SMALL: usize = 3;
-pub const LARGE: usize = 4;
-/// Bytes of a queue's block.
-pub const BLOCK: u64 = RINGS[LARGE].0 + 384 + LARGE_ENTRIES * 16;
-
-/// Registers.
-pub const CONTROL: u64 = 0x008;
-pub const STATUS: u64 = 0x00c;
-const FEATURES: u64 = 0x020;
-const SIZES: u64 = 0x040;
-const ADDRESSES: u64 = 0x200;
-pub const DOORBELLS: u64 = 0x1000;
-/// Bits of STATUS.
-const READY: u32 = 1;
-const LINK: u32 = 2;
-
 /// What may be the NIC's to write to: where it is for the guest, where in the file, and how long.
 type Writable = (u64, u64, u64);
 
@@ -107,6 +48,8 @@ pub struct Machine {
     writable: Vec<Writable>,
     /// There was a function at the last check, or later.
     was_ready: bool,
+    /// Something has been asked of the function since.
+    has_asked: bool,
     /// What has been published on each ring.
     pub tails: [[u64; 5]; QUEUES as usize],
     /// How often the function may still be enabled without a pause.
@@ -161,6 +104,7 @@ impl Machine {
             now_there: vec![0; RAM_BYTES as usize],
             writable: Vec::new(),
             was_ready: true,
+            has_asked: true,
             tails: [[0; 5]; QUEUES as usize],
             enables: 3,
             secret: Memory::guarded(&neighbour, SECRET),
@@ -235,12 +179,11 @@ impl Machine {
             config.toe_connections.into(),
         ];
         for (at, size) in (SIZES..).step_by(8).zip(sizes) {
-            self.write(0, at, &size.to_le_bytes());
+            self.set(at, size);
         }
-        self.write(0, FEATURES, &features.bits().to_le_bytes());
+        self.set(FEATURES, features.bits());
         for queue in 0..QUEUES {
-            let address = RAM + queue * BLOCK;
-            self.write(0, ADDRESSES + 8 * queue, &address.to_le_bytes());
+            self.set(ADDRESSES + 8 * queue, RAM + queue * BLOCK);
         }
         self.write(0, CONTROL, &1u32.to_le_bytes());
         self.status()
@@ -274,18 +217,16 @@ impl Machine {
         self.ask(REGION_WRITE, &[&head[..], data].concat(), &[]);
     }
 
+    /// Writes to a register without a wait for the answer.
+    fn set(&mut self, register: u64, value: u64) {
+        let body = [longs(&[register]), words(&[0, 8]), longs(&[value])].concat();
+        self.send(REGION_WRITE, NO_REPLY, &body, &[]);
+    }
+
     /// Makes a request and lets the NIC work until it is answered. `None` when it is refused.
     pub fn ask(&mut self, command: u16, body: &[u8], files: &[BorrowedFd<'_>]) -> Option<Vec<u8>> {
-        self.messages = self.messages.wrapping_add(1);
-        let mut message = [self.messages.to_le_bytes(), command.to_le_bytes()].concat();
-        message.extend(words(&[16 + body.len() as u32, 0, 0]));
-        message.extend(body);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        assert!(files.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(files)));
-        let parts = [IoSlice::new(&message)];
-        let sent = sendmsg(&self.vmm, &parts, &mut ancillary, Flags::NOSIGNAL).expect("a gate");
-        self.vmm.write_all(&message[sent..]).expect("a gate");
+        self.has_asked = true;
+        self.send(command, 0, body, files);
         self.serve_until_answered();
         let mut head = [0; 16];
         self.vmm.read_exact(&mut head).expect("an answer");
@@ -294,6 +235,19 @@ impl Machine {
         let mut rest = vec![0; len as usize - head.len()];
         self.vmm.read_exact(&mut rest).expect("an answer");
         (head[8] & 0x20 == 0).then_some(rest)
+    }
+
+    fn send(&mut self, command: u16, flags: u32, body: &[u8], files: &[BorrowedFd<'_>]) {
+        self.messages = self.messages.wrapping_add(1);
+        let mut message = [self.messages.to_le_bytes(), command.to_le_bytes()].concat();
+        message.extend(words(&[16 + body.len() as u32, flags, 0]));
+        message.extend(body);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        assert!(files.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(files)));
+        let parts = [IoSlice::new(&message)];
+        let sent = sendmsg(&self.vmm, &parts, &mut ancillary, Flags::NOSIGNAL).expect("a gate");
+        self.vmm.write_all(&message[sent..]).expect("a gate");
     }
 
     fn serve_until_answered(&mut self) {
@@ -403,7 +357,13 @@ impl Machine {
 
     /// Since the last time, the NIC has written to no memory of the guest's but what is mapped for writing, and if there was a function.
     pub fn check(&mut self) {
-        let is_ready = self.status() & READY != 0;
+        let is_ready = match std::mem::take(&mut self.has_asked) {
+            true => self.status() & READY != 0,
+            // Nothing has changed that.
+            false => self.was_ready,
+        };
+        // For the status, just now.
+        self.has_asked = false;
         let was_ready = std::mem::replace(&mut self.was_ready, is_ready);
         self.check_memory(was_ready || is_ready);
     }
@@ -489,25 +449,6 @@ impl Machine {
     }
 }
 
-/// Sizes and quotas of both functions.
-fn config() -> FunctionConfig {
-    FunctionConfig {
-        send_entries: ENTRIES as u32,
-        command_entries: ENTRIES as u32,
-        receive_entries: RECEIVE_ENTRIES as u32,
-        small_entries: ENTRIES as u32,
-        large_entries: LARGE_ENTRIES as u32,
-        large_bytes: LARGE_BYTES,
-        contexts: 8,
-        tags: 64,
-        closing: 8,
-        packet_memory: 1 << 16,
-        splices: 8,
-        toe_connections: 8,
-        ..FunctionConfig::new(HOST)
-    }
-}
-
 fn listener() -> UnixListener {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -530,36 +471,4 @@ fn wait<const N: usize>(files: [&dyn AsFd; N]) -> [bool; N] {
             return fds.map(|it| !it.revents().is_empty());
         }
     }
-}
-
-fn words(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
-
-fn longs(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
-
-/// A slice of the bus's address space.
-pub fn slice(address: u64, len: u32) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&address.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&len.to_ne_bytes());
-    bytes
-}
-
-/// A `Send` of at most three slices, without a context.
-pub fn send_slot(header: &[u8], slices: &[(u64, u32)]) -> [u8; 192] {
-    let mut slot = [0; 192];
-    slot[..4].copy_from_slice(&[1, 0, header.len() as u8, slices.len() as u8]);
-    slot[8..12].fill(0xff);
-    let len = slices
-        .iter()
-        .fold(0u32, |sum, (_, len)| sum.wrapping_add(*len));
-    slot[12..16].copy_from_slice(&len.to_ne_bytes());
-    for (place, (address, len)) in slot[16..64].chunks_exact_mut(16).zip(slices) {
-        place.copy_from_slice(&slice(*address, *len));
-    }
-    slot[64..64 + header.len()].copy_from_slice(header);
-    slot
 }

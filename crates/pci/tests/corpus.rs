@@ -2,8 +2,12 @@
 
 #[path = "../../../fuzz/src/pci_guest.rs"]
 mod pci_guest;
+#[path = "../../../fuzz/src/pci_layout.rs"]
+mod pci_layout;
 #[path = "../../../fuzz/src/pci_machine.rs"]
 mod pci_machine;
+#[path = "../../../fuzz/src/pci_steps.rs"]
+mod pci_steps;
 #[path = "../../../fuzz/src/replay.rs"]
 mod replay;
 
