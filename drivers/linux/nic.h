@@ -423,6 +423,7 @@ void longshore_tx_refused(struct longshore_queue *queue,
 			  const struct longshore_completion *completion);
 int longshore_command(struct longshore_nic *nic, const void *slot, size_t bytes, u32 *epoch);
 int longshore_post(struct longshore_nic *nic, const void *slot, size_t bytes);
+bool longshore_tx_drain(struct longshore_nic *nic);
 netdev_tx_t longshore_start_xmit(struct sk_buff *skb, struct net_device *netdev);
 netdev_features_t longshore_features_check(struct sk_buff *skb, struct net_device *netdev,
 					   netdev_features_t features);

@@ -224,9 +224,16 @@ static void longshore_tls_del(struct net_device *netdev, struct tls_context *con
 {
 	struct longshore_tls *tls = longshore_tls_state(context, direction)->tls;
 	struct longshore_nic *nic = netdev_priv(netdev);
+	bool drained = true;
 
 	longshore_tls_forget_socket(tls);
-	longshore_tls_release(nic, tls, longshore_tls_destroy(nic, tls));
+	/*
+	 * A socket that gets its next key is still there, and so may be packets of it. They are for
+	 * this context: the next one of the same id would use numbers of records twice.
+	 */
+	if (direction == TLS_OFFLOAD_CTX_DIR_TX && refcount_read(&context->refcount))
+		drained = longshore_tx_drain(nic);
+	longshore_tls_release(nic, tls, longshore_tls_destroy(nic, tls) && drained);
 }
 
 static const struct tlsdev_ops longshore_tlsdev_ops = {

@@ -194,6 +194,58 @@ int longshore_post(struct longshore_nic *nic, const void *slot, size_t bytes)
 	return longshore_put_command(nic, slot, bytes, NULL, &epoch);
 }
 
+/* The end of what is on a queue's ring, published or not. */
+static u64 longshore_tx_end(struct longshore_queue *queue)
+{
+	struct netdev_queue *txq = longshore_txq(queue);
+	u64 end;
+
+	__netif_tx_lock_bh(txq);
+	end = queue->send.ours;
+	__netif_tx_unlock_bh(txq);
+	return end;
+}
+
+/* Whether the device has read all before @end. Rings are freed only when RCU readers have gone. */
+static bool longshore_tx_is_read(const struct longshore_queue *queue, u32 epoch, u64 end)
+{
+	bool read = true;
+
+	rcu_read_lock();
+	/* Pairs with longshore_mark_up(): who sees this sees the rings too. */
+	if (smp_load_acquire(&queue->nic->up) && READ_ONCE(queue->nic->epoch) == epoch)
+		read = (s64)(longshore_index(&queue->send, LONGSHORE_RING_HEAD) - end) >= 0;
+	rcu_read_unlock();
+	return read;
+}
+
+/**
+ * longshore_tx_drain() - waits until the device has done with all packets that it has now
+ * @nic: the function
+ *
+ * Between queues there is no order: what is on one may be read behind commands of the first.
+ *
+ * Return: whether it has. A function that was set up anew has no packets of before.
+ */
+bool longshore_tx_drain(struct longshore_nic *nic)
+{
+	unsigned long until = jiffies + LONGSHORE_PATIENCE;
+	u32 epoch = READ_ONCE(nic->epoch);
+	u32 index;
+
+	for (index = 0; index < READ_ONCE(nic->queue_count); index++) {
+		struct longshore_queue *queue = &nic->queues[index];
+		u64 end = longshore_tx_end(queue);
+
+		while (!longshore_tx_is_read(queue, epoch, end)) {
+			if (time_after(jiffies, until))
+				return false;
+			usleep_range(100, 500);
+		}
+	}
+	return true;
+}
+
 static void longshore_count_sent(struct longshore_queue *queue, const struct sk_buff *skb,
 				 u32 header_len)
 {
