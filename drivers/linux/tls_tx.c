@@ -111,17 +111,42 @@ static bool longshore_tls_is_straight(const struct sk_buff *skb, const struct ne
 	return dst && (dst->dev == netdev || netif_is_bond_master(dst->dev));
 }
 
+/* Whether kernel TLS knows the record that a packet of @sk begins in: it has encrypted no other. */
+static bool longshore_tls_has_record(const struct sock *sk, u32 sequence)
+{
+	struct tls_offload_context_tx *context;
+	struct tls_record_info *record;
+	unsigned long flags;
+	bool known;
+	u64 index;
+
+	/* Pairs with kernel TLS, which sets it behind the context. */
+	if (!sk_fullsock(sk) || smp_load_acquire(&sk->sk_destruct) != tls_device_sk_destruct ||
+	    tls_get_ctx(sk)->tx_conf != TLS_HW)
+		return false;
+	context = tls_offload_ctx_tx(tls_get_ctx(sk));
+	spin_lock_irqsave(&context->lock, flags);
+	record = tls_get_record(context, sequence, &index);
+	known = record && !tls_record_is_start_marker(record);
+	spin_unlock_irqrestore(&context->lock, flags);
+	return known;
+}
+
 /**
  * longshore_tls_is_plaintext() - whether a packet of no offloaded socket was to be encrypted
  * @skb: the packet
  *
  * Generic XDP may send back what the device has decrypted; it has no socket then. A packet may have
  * waited since its socket's context was taken from the device. What the kernel has encrypted in the
- * device's place is marked too, but is a copy in one piece.
+ * device's place is marked too, but is a copy in one piece, and of a record of today's key; without
+ * scatter-gather the others are in one piece too.
  */
 bool longshore_tls_is_plaintext(const struct sk_buff *skb)
 {
-	return skb_is_decrypted(skb) && (!skb->sk || skb_is_nonlinear(skb));
+	if (likely(!skb_is_decrypted(skb)))
+		return false;
+	return !skb->sk || skb_is_nonlinear(skb) ||
+	       !longshore_tls_has_record(skb->sk, ntohl(tcp_hdr(skb)->seq));
 }
 
 /**
