@@ -1,8 +1,9 @@
 """Sends so many bytes of digits by kernel TLS 1.3 to port 4436, as tls_peer.py has it, and receives them again. In between it runs the commands,
 one after the other, and both ends change their keys after each: this one says so (KeyUpdate), and asks the other one for the same. It sends
-without blocking, and waits for room by epoll, edge-triggered, if the way is "polls".
+without blocking, and waits for room by epoll, if the way is "polls": edge-triggered, and level-triggered behind every other change.
 
-The handshake is OpenSSL's, whose log of secrets the keys are made of. What has come is told as a digest, and how often the other end has changed."""
+The handshake is OpenSSL's, whose log of secrets the keys are made of. What has come is told as a digest, and how often the other end has changed;
+and how often epoll has told of room where there was none."""
 
 import hashlib, hmac, select, socket, ssl, struct, subprocess, sys, tempfile, threading
 
@@ -51,25 +52,32 @@ def connect():
     return plain, name, secrets["CLIENT_TRAFFIC_SECRET_0"], secrets["SERVER_TRAFFIC_SECRET_0"]
 
 
-def send_all(data):
+def send_all(data, trigger):
+    global in_vain
     if way != "polls":
         plain.sendall(data)
         return
     with select.epoll() as room:
-        room.register(plain, select.EPOLLOUT | select.EPOLLET)
+        room.register(plain, select.EPOLLOUT | trigger)
+        told = False
         while data:
             try:
                 data = data[plain.send(data, socket.MSG_DONTWAIT) :]
+                told = False
             except BlockingIOError:
-                if not room.poll(60):
+                in_vain += told
+                told = bool(room.poll(60))
+                if not told:
                     sys.exit("there is no more room")
 
 
 def send(secret):
     changes = {lines * change // (len(commands) + 1) // 512: command for change, command in enumerate(commands, 1)}
+    trigger = select.EPOLLET
     for block in range(-(-lines // 512)):
-        send_all(b"".join(b"%063d\n" % line for line in range(block * 512, min((block + 1) * 512, lines))))
+        send_all(b"".join(b"%063d\n" % line for line in range(block * 512, min((block + 1) * 512, lines))), trigger)
         if block in changes:
+            trigger ^= select.EPOLLET
             subprocess.run(changes[block], shell=True, check=True)
             plain.sendmsg([bytes([KEY_UPDATE, 0, 0, 1, 1])], [(SOL_TLS, SET_RECORD_TYPE, bytes([HANDSHAKE]))])
             secret = update(secret)
@@ -95,6 +103,7 @@ def receive(secret):
     return digest.hexdigest(), changed
 
 
+in_vain = 0
 plain, name, ours, theirs = connect()
 cipher, key_len, salt_len, hash_name = CIPHERS[name]
 plain.setsockopt(socket.IPPROTO_TCP, TCP_ULP, b"tls")
@@ -105,3 +114,4 @@ sender.start()
 digest, changed = receive(theirs)
 sender.join()
 print("echoed", digest, "changed", changed)
+print(way, "in_vain", in_vain)
