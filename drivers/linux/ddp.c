@@ -215,6 +215,10 @@ static int longshore_ddp_setup(struct ulp_ddp_ctx *ctx, struct ulp_ddp_io *io)
 		goto unlock;
 	ctx->ios[io->command_id] = io;
 	io->stage = LONGSHORE_DDP_MAPPED;
+	io->placed = 0;
+	/* A packet of another queue may still wait there that is of the tag's last buffer. */
+	io->queue = ctx->queue;
+	io->since = ctx->queue ? longshore_index(&ctx->queue->receive, LONGSHORE_RING_TAIL) : 0;
 	error = -EOPNOTSUPP;
 	if (longshore_ddp_is_direct(ctx, io)) {
 		longshore_ddp_put_buffer(&slots, ctx, io);
@@ -389,7 +393,11 @@ static void longshore_ddp_del(struct ulp_ddp_ctx *ctx)
 	} else {
 		wait_for_completion(&ctx->ended);
 	}
-	/* A reset at the same time may still call nvme-tcp. */
+}
+
+static void longshore_ddp_free(struct ulp_ddp_ctx *ctx)
+{
+	/* A reset at the same time may still call nvme-tcp, and that complete a request. */
 	synchronize_rcu();
 	kfree(ctx);
 }
@@ -397,6 +405,7 @@ static void longshore_ddp_del(struct ulp_ddp_ctx *ctx)
 static const struct ulp_ddp_dev_ops longshore_ddp_ops = {
 	.sk_add		= longshore_ddp_add,
 	.sk_del		= longshore_ddp_del,
+	.sk_free	= longshore_ddp_free,
 	.setup		= longshore_ddp_setup,
 	.teardown	= longshore_ddp_teardown,
 	.resync		= longshore_ddp_answer,

@@ -25,6 +25,7 @@ enum longshore_ddp_stage {
  * @lock: of what follows
  * @gone: the device has the context no longer
  * @ended: the same for who waits for it
+ * @queue: where the last packet came that had placed bytes
  * @rcu: for NAPI, which looks it up by its id
  * @tags: how many @ios there are
  * @ios: buffers by their tags
@@ -37,6 +38,7 @@ struct ulp_ddp_ctx {
 	spinlock_t lock; /* of what follows */
 	bool gone;
 	struct completion ended;
+	const struct longshore_queue *queue;
 	struct rcu_head rcu;
 	u32 tags;
 	struct ulp_ddp_io *ios[];

@@ -73,12 +73,50 @@ static bool longshore_ddp_append_copy(struct longshore_ddp_build *build, const v
 	return true;
 }
 
+/* What the device has placed of the packet that is the next on the ring. */
+static void longshore_ddp_get_placed(const struct longshore_queue *queue, u32 number,
+				     struct longshore_placed *placed)
+{
+	const struct longshore_ring *ring = &queue->receive;
+
+	memcpy(placed, longshore_slot(ring, ring->ours + number), sizeof(*placed));
+}
+
+/* The buffer of a tag, if it is the one that the device has placed bytes in. */
+static struct ulp_ddp_io *longshore_ddp_find(const struct longshore_queue *queue,
+					     const struct ulp_ddp_ctx *ctx, u16 tag)
+{
+	struct ulp_ddp_io *io = tag < ctx->tags ? ctx->ios[tag] : NULL;
+
+	if (io && io->queue == queue && (s64)(queue->receive.ours - io->since) < 0)
+		return NULL;
+	return io;
+}
+
+/* Counts what was placed, whether there will be a packet of it or not. */
+static void longshore_ddp_count(const struct longshore_queue *queue, struct ulp_ddp_ctx *ctx,
+				const struct longshore_packet *packet)
+{
+	u32 number;
+
+	for (number = 1; number <= packet->placed; number++) {
+		struct longshore_placed placed;
+		struct ulp_ddp_io *io;
+
+		longshore_ddp_get_placed(queue, number, &placed);
+		io = longshore_ddp_find(queue, ctx, placed.tag);
+		if (io)
+			io->placed += placed.slice.len;
+	}
+	ctx->queue = queue;
+}
+
 /* Appends what the device says that it has placed: memory of the buffer of its tag. */
 static bool longshore_ddp_append_placed(struct longshore_ddp_build *build,
 					const struct ulp_ddp_ctx *ctx,
 					const struct longshore_placed *placed)
 {
-	const struct ulp_ddp_io *io = placed->tag < ctx->tags ? ctx->ios[placed->tag] : NULL;
+	const struct ulp_ddp_io *io = longshore_ddp_find(build->queue, ctx, placed->tag);
 	u64 from = placed->slice.offset;
 	u32 left = placed->slice.len;
 	struct scatterlist *sg;
@@ -109,14 +147,13 @@ static bool longshore_ddp_fill(struct longshore_ddp_build *build, const struct u
 			       const struct longshore_packet *packet, const void *data,
 			       u32 unplaced)
 {
-	const struct longshore_ring *ring = &build->queue->receive;
 	u32 at = 0, number;
 
 	for (number = 1; number <= packet->placed; number++) {
 		struct longshore_placed placed;
 		u32 gap;
 
-		memcpy(&placed, longshore_slot(ring, ring->ours + number), sizeof(placed));
+		longshore_ddp_get_placed(build->queue, number, &placed);
 		gap = placed.at - at;
 		if (placed.opcode != LONGSHORE_OPCODE_PLACED || gap > unplaced ||
 		    !longshore_ddp_append_copy(build, data, gap) ||
@@ -149,19 +186,21 @@ struct sk_buff *longshore_ddp_build(struct longshore_queue *queue,
 	bool filled = false;
 
 	/* What it has placed, the device publishes with the packet. */
-	if (longshore_index(ring, LONGSHORE_RING_TAIL) - ring->ours <= packet->placed)
+	if (headers < ETH_HLEN ||
+	    longshore_index(ring, LONGSHORE_RING_TAIL) - ring->ours <= packet->placed)
 		return NULL;
 	build.head = napi_alloc_skb(&queue->napi, headers);
-	if (!build.head)
-		return NULL;
 	build.tail = build.head;
-	skb_put_data(build.head, data, headers);
 	rcu_read_lock();
 	ctx = xa_load(&queue->nic->ddp, packet->context);
 	if (ctx) {
 		spin_lock(&ctx->lock);
-		filled = longshore_ddp_fill(&build, ctx, packet, data + headers,
-					    packet->buffer.len - headers);
+		longshore_ddp_count(queue, ctx, packet);
+		if (build.head) {
+			skb_put_data(build.head, data, headers);
+			filled = longshore_ddp_fill(&build, ctx, packet, data + headers,
+						    packet->buffer.len - headers);
+		}
 		spin_unlock(&ctx->lock);
 	}
 	rcu_read_unlock();

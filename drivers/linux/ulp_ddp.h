@@ -36,19 +36,25 @@ struct ulp_ddp_config {
  * @command_id: of the read
  * @nents: parts of the buffer
  * @sgl: these
+ * @placed: bytes that the device has placed, of packets that the driver has seen
  * @mapped: the driver's: as many are mapped for the device
  * @stage: the driver's
+ * @queue: the driver's: where packets of the connection came before it was set up
+ * @since: the driver's: those before this index of that queue are of another buffer
  */
 struct ulp_ddp_io {
 	u16 command_id;
 	int nents;
 	struct scatterlist *sgl;
+	u32 placed;
 	int mapped;
 	int stage;
+	const void *queue;
+	u64 since;
 };
 
 /**
- * struct ulp_ddp_ulp_ops - what the driver calls, with softirqs off
+ * struct ulp_ddp_ulp_ops - what the driver calls, where it may not sleep
  * @resync_request: does a PDU begin at @seq? resync() answers if so, and nothing does if not
  * @ddp_teardown_done: the device writes to the buffer no longer
  */
@@ -60,7 +66,8 @@ struct ulp_ddp_ulp_ops {
 /**
  * struct ulp_ddp_dev_ops - what the driver does
  * @sk_add: has the device follow a connection; an error pointer if it does not. May sleep
- * @sk_del: ends that: when it returns, the device writes to no buffer. May sleep
+ * @sk_del: ends that: when it returns, the device writes to no buffer, and takes none. May sleep
+ * @sk_free: frees the context of one that has ended, and that is not found any more. May sleep
  * @setup: gives the device the buffer of a read. After an error it has none
  * @teardown: takes it back; ddp_teardown_done() is called when that is so, perhaps at once
  * @resync: a PDU begins where the device has asked
@@ -68,12 +75,17 @@ struct ulp_ddp_ulp_ops {
  * A packet has the buffer's own pages where the device has placed bytes. %skb->decrypted says that
  * it has looked at all of a packet and that digests which end in it are right: a PDU's is when all
  * packets of the PDU have it.
+ *
+ * The device also places bytes of packets that TCP then drops, because they were forged or there is
+ * no room. When more were placed than were found in packets, one of these may have come after the
+ * bytes that TCP took: what is in the buffer is not to be believed.
  */
 struct ulp_ddp_dev_ops {
 	struct ulp_ddp_ctx *(*sk_add)(struct net_device *netdev, struct sock *sk,
 				      const struct ulp_ddp_config *config,
 				      const struct ulp_ddp_ulp_ops *ops, void *ulp);
 	void (*sk_del)(struct ulp_ddp_ctx *ctx);
+	void (*sk_free)(struct ulp_ddp_ctx *ctx);
 	int (*setup)(struct ulp_ddp_ctx *ctx, struct ulp_ddp_io *io);
 	void (*teardown)(struct ulp_ddp_ctx *ctx, struct ulp_ddp_io *io);
 	void (*resync)(struct ulp_ddp_ctx *ctx, u32 seq);

@@ -85,7 +85,6 @@ placed() {
 }
 # skips_copies COMMAND…: does it, of whose bytes nvme-tcp finds so many where they belong, as a probe counts them.
 skips_copies() {
-    mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing || return 1
     cd /sys/kernel/tracing && echo 'p:skip nvme_tcp:nvme_tcp_skip_placed bytes=$arg2' >kprobe_events &&
         echo 'hist:keys=common_type:vals=bytes' >events/kprobes/skip/trigger && echo 1 >events/kprobes/skip/enable || return 1
     "$@" || return 1
@@ -99,12 +98,41 @@ skips_copies() {
     echo "# not copied: $share %" >&3
     [ $share -ge "$PLACED" ]
 }
+# again: reads that were done again since counts_again, because what the NIC has placed was not believed.
+events=/sys/kernel/tracing/events/nvme/nvme_complete_rq
+counts_again() {
+    echo '!hist:keys=status if status == 0x22' >$events/trigger 2>/dev/null
+    echo 'hist:keys=status if status == 0x22' >$events/trigger
+}
+again() { awk '/Hits:/ { print $2 }' $events/hist; }
+# The NIC places what TCP does not get then.
+dropped_reads() {
+    modprobe -a act_gact cls_matchall sch_ingress
+    before=$(again)
+    tc qdisc add dev "$dev" clsact && tc filter add dev "$dev" ingress matchall action gact pass random determ drop 20 || return 1
+    reads 64k iflag=direct
+    code=$?
+    tc qdisc del dev "$dev" clsact
+    echo "# done again: $before, then $(again)"
+    echo "# done again: $before, then $(again)" >&3
+    [ $code -eq 0 ] && [ "$(again)" -gt "$before" ]
+}
+# reset_while COMMAND…: does it, while the controller is connected again.
+reset_while() {
+    (sleep 0.5; for at in /sys/class/nvme/nvme*/reset_controller; do echo 1 >"$at"; done) &
+    "$@"
+    code=$?
+    wait
+    return $code
+}
 exec 3>&1
 use || exit 1
 modprobe nvme-fabrics && modprobe nvme-keyring && modprobe nvme-auth
 insmod /mnt/nvme-tcp.ko ddp_offload=1 || exit 1
+mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing || exit 1
 for digests in '' ',hdr_digest,data_digest'; do
     on=", $WIRE$digests"
+    counts_again
     try "connects$on" linked "$digests"
     try "direct reads of 64 KiB are placed$on" placed placed "$PLACED" reads 64k iflag=direct
     what=placed
@@ -116,6 +144,11 @@ for digests in '' ',hdr_digest,data_digest'; do
     try "reads by the page cache are placed$on" placed placed "$PLACED" reads 128k
     try "readers at once have the same bytes$on" many_read
     try "what was written is read$on" writes
+    [ "$PLACED" -lt 90 ] || try "no read is done again$on" [ "$(again)" -eq 0 ]
+    try "reads of which the guest drops packets have the same bytes, and are done again$on" dropped_reads
+    try "reads go on over a reset of the controller$on" reset_while reads 64k iflag=direct
+    try "readers at once go on over a reset of the controller$on" reset_while many_read
+    try "direct reads are placed again$on" placed placed "$PLACED" reads 64k iflag=direct
     (sleep 0.5; ip link set "$dev" down; ip link set "$dev" up) &
     try "reads go on over a reset$on" reads 64k iflag=direct
     wait
@@ -136,7 +169,7 @@ world() {
         not_ok "the NIC starts, $name" "$(last_words nic.log)"
         return
     fi
-    boot 300 -- env "SHA256=$(head -c $((megabytes << 20)) "$scratch/root/disk.img" | sha256sum | cut -d ' ' -f 1)" "MEGABYTES=$megabytes" "NQN=$nqn" "PLACED=$least" "WIRE=$name"
+    boot 600 -- env "SHA256=$(head -c $((megabytes << 20)) "$scratch/root/disk.img" | sha256sum | cut -d ' ' -f 1)" "MEGABYTES=$megabytes" "NQN=$nqn" "PLACED=$least" "WIRE=$name"
     code=$?
     repeat_cases guest.log
     [[ $code -eq 0 ]] || not_ok "the guest runs to the end, $name" "code $code: $(last_words boot.log)"
