@@ -264,27 +264,6 @@ static void longshore_ddp_answer(struct ulp_ddp_ctx *ctx, u32 seq)
 
 /* ---- contexts ---- */
 
-/* The flow as received packets have it; an IPv4 address is mapped into an IPv6 one. */
-static void longshore_ddp_put_flow(struct longshore_create_context *create, const struct sock *sk)
-{
-	const struct inet_sock *inet = inet_sk(sk);
-	struct in6_addr ours, theirs;
-
-	ipv6_addr_set_v4mapped(inet->inet_saddr, &ours);
-	ipv6_addr_set_v4mapped(inet->inet_daddr, &theirs);
-#if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
-		create->head.flags |= LONGSHORE_CREATE_CONTEXT_V6;
-		ours = inet6_sk(sk)->saddr;
-		theirs = sk->sk_v6_daddr;
-	}
-#endif
-	memcpy(create->flow.src, &theirs, sizeof(theirs));
-	memcpy(create->flow.dst, &ours, sizeof(ours));
-	create->flow.src_port = ntohs(inet->inet_dport);
-	create->flow.dst_port = ntohs(inet->inet_sport);
-}
-
 static int longshore_ddp_create(struct ulp_ddp_ctx *ctx, const struct sock *sk,
 				const struct ulp_ddp_config *config)
 {
@@ -305,7 +284,7 @@ static int longshore_ddp_create(struct ulp_ddp_ctx *ctx, const struct sock *sk,
 	u32 epoch;
 
 	memcpy(create.parameters, &parameters, sizeof(parameters));
-	longshore_ddp_put_flow(&create, sk);
+	longshore_put_flow(&create, sk, true);
 	return longshore_command(ctx->nic, &create, sizeof(create), &epoch);
 }
 

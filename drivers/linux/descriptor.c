@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Linux driver of the longshore NIC: descriptors that it posts, and the memory that they name. */
 
+#include <net/ipv6.h>
+
 #include "nic.h"
 
 #define LONGSHORE_SLICES(type) \
@@ -220,4 +222,32 @@ int longshore_tx_recover(struct longshore_queue *queue, struct longshore_recover
 	longshore_put_rest(queue, &slot->head, buffer,
 			   longshore_put_slices(slot->slices, ARRAY_SIZE(slot->slices), buffer, 0));
 	return 0;
+}
+
+static void longshore_put_address(u8 *to, const struct in6_addr *address)
+{
+	memcpy(to, address, sizeof(*address));
+}
+
+/* The flow as packets of its direction have it; an IPv4 address is mapped into an IPv6 one. */
+void longshore_put_flow(struct longshore_create_context *create, const struct sock *sk,
+			bool receive)
+{
+	struct longshore_flow *flow = &create->flow;
+	const struct inet_sock *inet = inet_sk(sk);
+	struct in6_addr ours, theirs;
+
+	ipv6_addr_set_v4mapped(inet->inet_saddr, &ours);
+	ipv6_addr_set_v4mapped(inet->inet_daddr, &theirs);
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
+		create->head.flags |= LONGSHORE_CREATE_CONTEXT_V6;
+		ours = inet6_sk(sk)->saddr;
+		theirs = sk->sk_v6_daddr;
+	}
+#endif
+	longshore_put_address(receive ? flow->dst : flow->src, &ours);
+	longshore_put_address(receive ? flow->src : flow->dst, &theirs);
+	flow->src_port = ntohs(receive ? inet->inet_dport : inet->inet_sport);
+	flow->dst_port = ntohs(receive ? inet->inet_sport : inet->inet_dport);
 }

@@ -411,6 +411,8 @@ void longshore_put_packet(struct longshore_queue *queue, struct longshore_tx_buf
 bool longshore_put_frame(struct longshore_queue *queue, struct xdp_frame *frame);
 int longshore_tx_recover(struct longshore_queue *queue, struct longshore_recover_context *recover,
 			 const struct longshore_tx_part *parts, u32 count);
+void longshore_put_flow(struct longshore_create_context *create, const struct sock *sk,
+			bool receive);
 
 /* tx.c */
 u32 longshore_tx_room(const struct longshore_queue *queue);

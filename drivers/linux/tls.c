@@ -71,34 +71,6 @@ static int longshore_tls_put_parameters(struct longshore_tls_parameters *paramet
 	}
 }
 
-static void longshore_tls_put_address(u8 *to, const struct in6_addr *address)
-{
-	memcpy(to, address, sizeof(*address));
-}
-
-/* The flow as packets of its direction have it; an IPv4 address is mapped into an IPv6 one. */
-static void longshore_tls_put_flow(struct longshore_create_context *create, const struct sock *sk,
-				   bool receive)
-{
-	struct longshore_flow *flow = &create->flow;
-	const struct inet_sock *inet = inet_sk(sk);
-	struct in6_addr ours, theirs;
-
-	ipv6_addr_set_v4mapped(inet->inet_saddr, &ours);
-	ipv6_addr_set_v4mapped(inet->inet_daddr, &theirs);
-#if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
-		create->head.flags |= LONGSHORE_CREATE_CONTEXT_V6;
-		ours = inet6_sk(sk)->saddr;
-		theirs = sk->sk_v6_daddr;
-	}
-#endif
-	longshore_tls_put_address(receive ? flow->dst : flow->src, &ours);
-	longshore_tls_put_address(receive ? flow->src : flow->dst, &theirs);
-	flow->src_port = ntohs(receive ? inet->inet_dport : inet->inet_sport);
-	flow->dst_port = ntohs(receive ? inet->inet_sport : inet->inet_dport);
-}
-
 static int longshore_tls_create(struct longshore_nic *nic, struct longshore_tls *tls,
 				struct sock *sk, bool receive, struct tls_crypto_info *info)
 {
@@ -115,7 +87,7 @@ static int longshore_tls_create(struct longshore_nic *nic, struct longshore_tls 
 		return error;
 	if (receive)
 		create.head.flags |= LONGSHORE_CREATE_CONTEXT_RECEIVE;
-	longshore_tls_put_flow(&create, sk, receive);
+	longshore_put_flow(&create, sk, receive);
 	error = longshore_command(nic, &create, sizeof(create), &tls->epoch);
 	memzero_explicit(&create, sizeof(create));
 	return error;
