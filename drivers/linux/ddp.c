@@ -246,7 +246,7 @@ static void longshore_ddp_teardown(struct ulp_ddp_ctx *ctx, struct ulp_ddp_io *i
 		ctx->ops->ddp_teardown_done(io);
 }
 
-/* An answer for which the ring has no room is none: the device asks again at the next PDU. */
+/* An answer that finds no room on the ring is dropped: the device asks again at the next PDU. */
 static void longshore_ddp_answer(struct ulp_ddp_ctx *ctx, u32 seq)
 {
 	struct longshore_resync_response response = {
@@ -394,7 +394,7 @@ static const struct ulp_ddp_dev_ops longshore_ddp_ops = {
  * longshore_ulp_ddp_ops() - what a network device can do for NVMe/TCP
  * @netdev: any
  *
- * Return: its functions, or %NULL if it is none of this driver's, or its NIC does not do this.
+ * Return: its functions, or %NULL if it is not this driver's, or its NIC does not do this.
  */
 const struct ulp_ddp_dev_ops *longshore_ulp_ddp_ops(const struct net_device *netdev)
 {

@@ -29,7 +29,7 @@ const MOST_BYTES: isize = 16 << 20;
 const PORT: u16 = 5000;
 /// Bytes of content of each record.
 const CONTENT: usize = 1000;
-/// Opcodes, and one that is none.
+/// The opcodes of a send ring, and a number that is not an opcode.
 const OPCODES: u8 = 33;
 
 /// Takes `data` for a program of steps; how many bytes are left over chooses how the function is reset in the end.
@@ -149,7 +149,7 @@ impl Guest {
         words
     }
 
-    /// A `Send` of as many slices: of a segment of the flow, or of a frame that is none.
+    /// A `Send` of as many slices: of a segment of the flow, or of other bytes.
     fn send(&mut self, step: &Step, words: &mut [u64; SLOT_WORDS], mss: u8, id: u8) {
         let mut head = words[0].to_ne_bytes();
         head[3] &= 3;

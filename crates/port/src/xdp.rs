@@ -154,9 +154,7 @@ impl Xdp {
             _program: program,
         })
     }
-}
 
-impl Xdp {
     /// Whether the interface is down, at which it looks now and then.
     fn is_down(&mut self, now: Instant) -> io::Result<bool> {
         match (self.down_until, self.queues.first_mut()) {

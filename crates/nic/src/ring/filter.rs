@@ -97,7 +97,7 @@ impl MulticastFilter {
             true => MulticastFilter::ALL,
             false => MulticastFilter::of(&groups[..count]),
         };
-        // There are not too many: who does not ask for all and gets all has named what is no group.
+        // Their number is checked above. So if a list became `ALL`, one of its addresses is not a group's.
         let is_meant = all == (filter == MulticastFilter::ALL);
         match is_clear && is_meant {
             true => Ok(filter),
