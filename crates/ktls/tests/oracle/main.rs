@@ -15,6 +15,7 @@ mod case;
 #[path = "../../../kernel-tls/tests/keys/mod.rs"]
 #[allow(dead_code, reason = "the other test has use for it")]
 mod keys;
+mod nic;
 mod openssl;
 mod peer;
 mod program;

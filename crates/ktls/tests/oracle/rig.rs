@@ -4,10 +4,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::case::Case;
+use crate::nic::{Wire, check_counters, follow, lay_wire, start_nic, stat_soon};
 use crate::openssl::OpenSsl;
 use crate::stream::Stream;
 
@@ -20,8 +21,6 @@ pub const PEER: &str = "10.77.0.2";
 pub const PORT: u16 = 4433;
 /// The peer's end of the wire.
 pub const INTERFACE: &str = "w1";
-/// The NIC's end of it. A veth stays when the NIC dies, whatever namespace its other end is in.
-const OUR_INTERFACE: &str = "w0";
 /// Nothing takes as long.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 /// So many connections are of every cipher and version.
@@ -30,40 +29,6 @@ const ENOUGH: u32 = 6;
 pub const WATCHED: &str = "all connections have ended";
 /// What the program says when the NIC's process is to die.
 pub const KILL: &str = "kill the NIC";
-
-/// What the wire is like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wire {
-    Clean,
-    Impaired,
-    Dying,
-}
-
-impl Wire {
-    fn name(self) -> &'static str {
-        match self {
-            Wire::Clean => "clean wire",
-            Wire::Impaired => "loss, reordering and duplicates",
-            Wire::Dying => "the NIC dies",
-        }
-    }
-
-    fn options(self) -> &'static [&'static str] {
-        match self {
-            Wire::Impaired => &[
-                "--loss",
-                "0.01",
-                "--reorder",
-                "0.02",
-                "--duplicate",
-                "0.01",
-                "--seed",
-                "7",
-            ],
-            Wire::Clean | Wire::Dying => &[],
-        }
-    }
-}
 
 /// The connections of a run.
 pub fn cases() -> impl Iterator<Item = Case> {
@@ -189,14 +154,14 @@ pub fn main() -> ExitCode {
     ExitCode::from(u8::from(failed))
 }
 
-fn ip(arguments: &[&str]) -> bool {
+pub fn ip(arguments: &[&str]) -> bool {
     let done = Command::new("ip").args(arguments).output();
     done.is_ok_and(|output| output.status.success())
 }
 
 /// The programs under test.
-struct Files {
-    longshore: PathBuf,
+pub struct Files {
+    pub longshore: PathBuf,
     library: PathBuf,
 }
 
@@ -233,7 +198,7 @@ fn build() -> Files {
 }
 
 /// A process that ends with this value.
-struct Running(Child);
+pub struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -265,12 +230,6 @@ impl Running {
 fn run(wire: Wire, files: &Files, directory: &Path) -> Result<(), String> {
     let control = directory.join("nic.sock");
     let own = std::env::current_exe().expect("this program's path");
-    let start = |command: &mut Command| {
-        let child = command.spawn();
-        child
-            .map(Running)
-            .map_err(|error| format!("{command:?}: {error}"))
-    };
     let in_role = |role: &str| {
         let mut command = Command::new(&own);
         command
@@ -286,45 +245,12 @@ fn run(wire: Wire, files: &Files, directory: &Path) -> Result<(), String> {
         other => Err(format!("the peer says {other:?}, not {wanted}")),
     };
     await_line("ready")?;
-    let process = peer.0.id().to_string();
-    let end = ["peer", "name", INTERFACE, "netns", &process];
-    let veth = ["link", "add", OUR_INTERFACE, "type", "veth"];
-    // The one before goes with its peer's namespace, some time after the peer.
-    let until = Instant::now() + TIMEOUT;
-    while !ip(&[&veth[..], &end[..]].concat()) {
-        if Instant::now() > until {
-            return Err("there is no veth for a wire".to_owned());
-        }
-        ip(&["link", "del", OUR_INTERFACE]);
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    if !ip(&["link", "set", OUR_INTERFACE, "up"]) {
-        return Err(format!("{OUR_INTERFACE} does not come up"));
-    }
-    // Linux must not answer there for the NIC's interface.
-    let quiet = format!("/proc/sys/net/ipv4/conf/{OUR_INTERFACE}/arp_ignore");
-    std::fs::write(&quiet, "1").map_err(|error| format!("{quiet}: {error}"))?;
-    let log =
-        std::fs::File::create(directory.join("nic.log")).map_err(|error| error.to_string())?;
-    let mut nic = Command::new(&files.longshore);
-    nic.args([
-        "nic",
-        "--host",
-        &format!("tap:ls0,ip={PROGRAM}/24"),
-        "--wire",
-        &format!("packet:{OUR_INTERFACE}"),
-    ]);
-    nic.arg("--control")
-        .arg(&control)
-        .arg("--state")
-        .arg(directory.join("state"));
-    nic.args(wire.options()).stdout(Stdio::null()).stderr(log);
-    let mut nic = start(&mut nic)?;
+    lay_wire(peer.0.id())?;
+    let mut nic = start_nic(wire, files, directory)?;
     stat_soon(files, &control)?;
     let mut input = peer.0.stdin.take().expect("it is piped");
-    input
-        .write_all(b"go\n")
-        .map_err(|error| error.to_string())?;
+    let went = input.write_all(b"go\n");
+    went.map_err(|error| error.to_string())?;
     await_line("listens")?;
     let all: u32 = cases().count().try_into().unwrap_or(u32::MAX);
     let end = Instant::now() + TIMEOUT * (1 + all / 4);
@@ -333,8 +259,7 @@ fn run(wire: Wire, files: &Files, directory: &Path) -> Result<(), String> {
         .env("LD_PRELOAD", &files.library)
         .env("LONGSHORE_NIC", &control);
     let mut program = start(program.stdout(Stdio::piped()))?;
-    let output = program.0.stdout.take().expect("it is piped");
-    let id = nic.0.id();
+    let (output, id) = (program.0.stdout.take().expect("it is piped"), nic.0.id());
     let follows = std::thread::spawn(move || follow(output, id));
     let ended = program.succeeds(end);
     let _ = follows.join();
@@ -359,71 +284,13 @@ fn run(wire: Wire, files: &Files, directory: &Path) -> Result<(), String> {
     ended.map_err(|error| format!("the program: {error}"))?;
     watched?;
     peers.map_err(|error| format!("the peer: {error}"))?;
-    let counted = counted?;
-    for name in ["tx_tls_encrypted_bytes", "rx_tls_decrypted_bytes"] {
-        let bytes = counter(&counted, name);
-        println!("# {name} {bytes}");
-        // The counters of one that has died went with it; and of a few connections none may have come to it.
-        if bytes == 0 && wire != Wire::Dying && all >= ENOUGH {
-            return Err(format!("{name} is 0: the NIC has done nothing"));
-        }
-    }
-    Ok(())
+    // The counters of one that has died went with it; and of a few connections none may have come to it.
+    check_counters(&counted?, wire != Wire::Dying && all >= ENOUGH)
 }
 
-/// Passes on what the program says, and kills the NIC's process when it says so.
-fn follow(output: ChildStdout, nic: u32) {
-    for line in BufReader::new(output).lines().map_while(Result::ok) {
-        if line != KILL {
-            println!("{line}");
-            continue;
-        }
-        let children = std::fs::read_to_string(format!("/proc/{nic}/task/{nic}/children"));
-        let is_worker = |pid: &i32| {
-            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            arguments
-                .split(|byte| *byte == 0)
-                .any(|it| it == b"--worker")
-        };
-        let worker = children.ok().and_then(|children| {
-            let mut pids = children.split_whitespace().flat_map(str::parse);
-            pids.find(is_worker)
-        });
-        if let Some(worker) = worker {
-            // SAFETY: a signal to the process that the NIC's supervisor has started.
-            unsafe { libc::kill(worker, libc::SIGKILL) };
-        }
-    }
-}
-
-/// What the NIC has counted, once it is there: it may be starting.
-fn stat_soon(files: &Files, control: &Path) -> Result<String, String> {
-    let end = Instant::now() + TIMEOUT;
-    loop {
-        match stat(files, control) {
-            Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
-            counted => return counted,
-        }
-    }
-}
-
-/// What the NIC has counted.
-fn stat(files: &Files, control: &Path) -> Result<String, String> {
-    let mut stat = Command::new(&files.longshore);
-    let output = stat.args(["stat", "--all"]).arg(control).output();
-    match output {
-        Ok(output) if output.status.success() => {
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        }
-        other => Err(format!("stat: {other:?}")),
-    }
-}
-
-/// The sum of all counters of this name.
-fn counter(counted: &str, name: &str) -> u64 {
-    let values = counted.lines().filter_map(|line| {
-        let value = line.trim().strip_prefix(name)?.strip_prefix(':')?;
-        value.trim().replace(',', "").parse::<u64>().ok()
-    });
-    values.sum()
+pub fn start(command: &mut Command) -> Result<Running, String> {
+    let child = command.spawn();
+    child
+        .map(Running)
+        .map_err(|error| format!("{command:?}: {error}"))
 }
