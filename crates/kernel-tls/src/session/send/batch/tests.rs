@@ -9,10 +9,11 @@ use l5p::tls::{ContentType, CryptoInfo, HEADER_LEN, MAX_PLAINTEXT, Version, Writ
 
 use super::{Batch, MAX_FRAMING, MOST_RECORDS};
 use crate::abi;
+use crate::session::Session;
+use crate::session::direction::{Own, locked};
 use crate::session::epoch::{DeviceEpoch, Records};
 use crate::session::send::content::{Content, Job};
 use crate::session::send::frame::Frame;
-use crate::session::{Own, Session, locked};
 use crate::shared::Mapping;
 
 proptest! {
