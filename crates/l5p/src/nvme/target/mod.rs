@@ -50,6 +50,7 @@ mod output;
 mod reset;
 mod shared;
 mod slab;
+mod storing;
 mod subsystem;
 mod traffic;
 mod transfer;
