@@ -16,6 +16,7 @@ mod failure;
 mod identities;
 mod info;
 mod link;
+mod namespaces;
 mod recovery;
 mod service;
 mod setup;
