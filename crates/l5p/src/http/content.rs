@@ -1,23 +1,22 @@
 //! The host's part: reads a response, and does what the NIC has not done.
 
-use std::collections::VecDeque;
 use std::io;
 
 use wire::SeqNum;
 
-use super::coding::{Coding, Damaged, Decoder};
+use super::HOST_WINDOW;
+use super::coding::{Coding, Decoder};
+use super::content_error::ContentError;
 use super::response::{Download, Progress, ResponseHead};
-use super::response_error::ResponseError;
-use super::{HOST_WINDOW, code};
 use crate::{Note, ResultRing};
+use runs::{Run, Runs};
 
+mod runs;
 #[cfg(test)]
 mod tests;
 
 /// Most bytes of compressed content that are kept for software. A response with more is software's, from its beginning on.
 pub const MAX_KEPT: usize = 16 << 20;
-/// Most runs that are kept of bytes that have not been taken: more than a window of TCP's has packets.
-const MAX_RUNS: usize = 4096;
 /// Bytes that software makes at a time.
 const PIECE: usize = 64 << 10;
 /// Bytes of compressed content that software decodes anew in one step.
@@ -38,37 +37,6 @@ pub trait Sink {
     fn write_placed(&mut self, len: u64) -> io::Result<()>;
 }
 
-/// What is wrong with a response.
-#[derive(Debug, thiserror::Error)]
-pub enum ContentError {
-    /// It is no response.
-    #[error(transparent)]
-    Response(#[from] ResponseError),
-    /// Its content is coded otherwise than was asked for.
-    #[error("the server answers with the content coding {0:?}, which was not asked for")]
-    Coding(String),
-    /// What is compressed is damaged.
-    #[error(transparent)]
-    Damaged(#[from] Damaged),
-    /// What is compressed has no end.
-    #[error("the compressed content is cut short")]
-    CutShort,
-    /// The content becomes more than is allowed.
-    #[error("the content has more than {limit} bytes, of {taken} on the way")]
-    TooLarge {
-        /// Bytes before decoding, so far.
-        taken: u64,
-        /// Bytes that were allowed.
-        limit: u64,
-    },
-    /// The content can't be written.
-    #[error(transparent)]
-    Unwritable(io::Error),
-    /// Memory has run out.
-    #[error("there is no memory to decompress the content")]
-    NoMemory,
-}
-
 /// Takes a response in order, and gives its content decoded: what software makes of the stream, whatever the NIC has done.
 ///
 /// Bytes are named by the sequence number under which TCP brings them. Those inside of another protocol have gaps between them.
@@ -87,8 +55,8 @@ pub struct Content {
     given: u64,
     decodes: Decodes,
     made_by: MadeBy,
-    /// What the NIC says of bytes that have not been taken, ascending.
-    runs: VecDeque<Run>,
+    /// What the NIC says of bytes that have not been taken.
+    runs: Runs,
     piece: Vec<u8>,
 }
 
@@ -133,18 +101,6 @@ pub struct MadeBy {
     pub fallbacks: u64,
 }
 
-/// What the NIC says of bytes that it has taken one after the other.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    from: SeqNum,
-    to: SeqNum,
-    /// Bytes of the response before it.
-    before: u64,
-    /// Bytes of content that were decoded, with it.
-    made: u64,
-    is_whole: bool,
-}
-
 impl Content {
     /// At the first byte of a response, whose content may have `limit` bytes when it is decoded; without it, content is given as it comes. With
     /// `ring`, the NIC decodes it too, into these buffers.
@@ -169,7 +125,7 @@ impl Content {
                 .filter(|_| limit.is_some())
                 .map_or(Decodes::None, |ring| Decodes::Nic(by_nic(ring))),
             made_by: MadeBy::default(),
-            runs: VecDeque::new(),
+            runs: Runs::default(),
             piece: Vec::new(),
         }
     }
@@ -212,30 +168,8 @@ impl Content {
     /// The engine's notes on a packet whose payload, of `len` bytes, begins at `at`, and which TCP has taken as a whole. To be called before
     /// the packet's bytes are [taken](Self::take), for packets in any order. Notes that can't be true do not count.
     pub fn note(&mut self, at: SeqNum, len: u32, notes: &[Note]) {
-        if !matches!(self.decodes, Decodes::Nic(_)) {
-            return;
-        }
-        for pair in notes.chunks(2) {
-            let [begin, end] = pair else { return };
-            let is_end = [code::END, code::WHOLE].contains(&end.code);
-            if begin.code != code::BEGIN || !is_end || begin.at >= end.at || end.at > len {
-                return;
-            }
-            let run = Run {
-                from: at + begin.at,
-                to: at + end.at,
-                before: begin.value,
-                made: end.value,
-                is_whole: end.code == code::WHOLE,
-            };
-            let follows = self.runs.back().is_none_or(|last| {
-                let behind = run.from.after(last.to) || run.from == last.to;
-                behind && last.made <= run.made && last.before < run.before
-            });
-            if !follows || self.runs.len() == MAX_RUNS {
-                return;
-            }
-            self.runs.push_back(run);
+        if matches!(self.decodes, Decodes::Nic(_)) {
+            self.runs.note(at, len, notes);
         }
     }
 
@@ -406,7 +340,7 @@ impl Content {
         };
         let kept = std::mem::take(&mut nic.kept);
         self.decodes = Decodes::None;
-        self.runs = VecDeque::new();
+        self.runs = Runs::default();
         let Some(coding) = self.head.as_ref().and_then(ResponseHead::coding) else {
             return Ok(());
         };

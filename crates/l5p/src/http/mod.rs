@@ -17,6 +17,7 @@
 
 mod coding;
 mod content;
+mod content_error;
 mod engine;
 #[cfg(test)]
 mod fixture;
@@ -26,7 +27,8 @@ mod response_error;
 
 pub use crate::windows::WINDOW;
 pub use coding::{Coding, Damaged, Decoder};
-pub use content::{Content, ContentError, MAX_KEPT, MadeBy, Sink};
+pub use content::{Content, MAX_KEPT, MadeBy, Sink};
+pub use content_error::ContentError;
 pub use engine::Engine;
 pub use protocol::Parameters;
 pub use response::{Download, Progress, ResponseHead};
