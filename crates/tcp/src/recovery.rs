@@ -1,13 +1,15 @@
 //! Loss recovery: when it begins, how much may be sent in it, when it ends (RFC 6675, RFC 6937, RFC 6582, RFC 8985).
 
+mod undo;
+
+use undo::Saved;
 use wire::SeqNum;
 
-use crate::congestion::Before;
+use crate::Connection;
 use crate::frto::Frto;
+use crate::rack::Rack;
 use crate::time::Time;
 use crate::timer::Timer;
-use crate::unreported::Unreported;
-use crate::{Backoff, Connection, Counted, rack::Rack};
 
 /// Duplicate ACKs that stand for a loss without SACK (RFC 5681 §3.2).
 const DUPLICATE_THRESHOLD: u32 = 3;
@@ -37,50 +39,6 @@ pub(crate) struct Recovery {
     duplicate_acks: u32,
     undo: Saved,
     pub(crate) frto: Frto,
-}
-
-/// What to go back to if nothing was lost after all.
-#[derive(Clone, Debug)]
-struct Undo {
-    before: Before,
-    proof: Proof,
-    /// Of what was resent.
-    resent: Unreported,
-}
-
-/// The last [`Undo`]. Its memory stays for the next one: only the first loss of a connection takes some.
-#[derive(Clone, Debug, Default)]
-struct Saved {
-    undo: Option<Box<Undo>>,
-    is_over: bool,
-}
-
-impl Saved {
-    fn get(&mut self) -> Option<&mut Undo> {
-        self.undo.as_deref_mut().filter(|_| !self.is_over)
-    }
-
-    fn set(&mut self, undo: Undo) {
-        self.is_over = false;
-        match &mut self.undo {
-            Some(memory) => **memory = undo,
-            None => self.undo = Some(Box::new(undo)),
-        }
-    }
-
-    fn forget(&mut self) {
-        self.is_over = true;
-    }
-}
-
-/// What may still show that nothing was lost.
-#[derive(Clone, Copy, Debug)]
-enum Proof {
-    /// In recovery: an ACK older than the first retransmission, whose TSval this is (RFC 3522); DSACKs too.
-    Echo(Option<u32>),
-    /// Recovery is over: DSACKs alone, and only until an ACK goes beyond what was sent by then. Later ones are about
-    /// something else, and the window of long ago says nothing about the path.
-    Reports { until: SeqNum },
 }
 
 impl Recovery {
@@ -119,12 +77,7 @@ impl Recovery {
         if self.phase == Phase::Open {
             return;
         }
-        if let Some(undo) = self.undo.get() {
-            if let Proof::Echo(first) = &mut undo.proof {
-                first.get_or_insert(timestamp);
-            }
-            undo.resent.add(start, end);
-        }
+        self.undo.note_resent(start, end, timestamp);
     }
 }
 
@@ -312,11 +265,7 @@ impl Connection {
         self.recovery.phase = Phase::Open;
         self.recovery.frto = Frto::Off;
         self.recovery.duplicate_acks = 0;
-        if let Some(undo) = self.recovery.undo.get() {
-            undo.proof = Proof::Reports {
-                until: self.snd.nxt,
-            };
-        }
+        self.recovery.undo.end_recovery(self.snd.nxt);
         self.rack.note_recovered();
     }
 
@@ -373,61 +322,6 @@ impl Connection {
         let end = self.snd.una + bytes;
         let has_fin = end == self.snd.write_seq && self.snd.nxt.after(end);
         bytes + u32::from(has_fin)
-    }
-
-    fn save_for_undo(&mut self) {
-        self.recovery.undo.set(Undo {
-            before: self.congestion.before(),
-            proof: Proof::Echo(None),
-            resent: Unreported::default(),
-        });
-    }
-
-    /// Takes back the reduction if the ACK proves that nothing was lost: it answers an original transmission
-    /// (RFC 4015, by timestamps), or everything resent has been reported as a duplicate (RFC 3708). Answers whether it has.
-    pub(crate) fn try_undo(&mut self, progress: &Progress) -> bool {
-        let Some(undo) = self.recovery.undo.get() else {
-            return false;
-        };
-        if let Proof::Reports { until } = undo.proof
-            && self.snd.una.after(until)
-        {
-            self.recovery.undo.forget();
-            return false;
-        }
-        let twice = progress.reported_twice;
-        let all_twice = twice.is_some_and(|twice| undo.resent.report(twice));
-        let answers_original = progress.advanced > 0
-            && (self.recovery.phase == Phase::Loss
-                || self.recovery.phase == Phase::Recovery
-                    && self.snd.una.at_or_after(self.recovery.point))
-            && match (undo.proof, progress.echo) {
-                (Proof::Echo(Some(first)), Some(echo)) => SeqNum(echo).before(SeqNum(first)),
-                _ => false,
-            };
-        if !(answers_original || all_twice) {
-            return false;
-        }
-        self.take_reduction_back();
-        true
-    }
-
-    pub(crate) fn take_reduction_back(&mut self) {
-        let Some(undo) = self.recovery.undo.get() else {
-            return;
-        };
-        self.congestion.undo(&undo.before);
-        self.recovery.undo.forget();
-        if self.recovery.phase == Phase::Loss {
-            self.events.counted.add(Counted::SpuriousTimeout);
-        }
-        self.board.unmark_lost();
-        self.recovery.phase = Phase::Open;
-        self.recovery.frto = Frto::Off;
-        self.recovery.duplicate_acks = 0;
-        self.snd.due.resend = false;
-        self.rtt.backoff = Backoff::default();
-        self.stats.undos += 1;
     }
 
     /// A tail loss probe was answered (RFC 8985 §7.4). `flight`: what was outstanding before the ACK.
