@@ -24,6 +24,7 @@ mod ack;
 mod arrival;
 mod backoff;
 mod closing;
+mod commands;
 mod config;
 mod congestion;
 mod control_block;
