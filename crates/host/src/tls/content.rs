@@ -1,14 +1,17 @@
 //! Records around content that lies in several places.
 
+mod cursor;
+
 use l5p::tls::{ContentType, Layout, MAX_HEADER, MAX_TRAILER};
 use nic::ring::{ContextId, Slice};
 use shared::Input;
 
 use super::session::Session;
-use crate::driver::{FrameLayout, Framed, InUse, Payload};
+use crate::driver::{FrameLayout, Framed, Payload};
 use crate::layer5::{Outgoing, Refused, Spans};
 use crate::memory::SizeClass;
 use crate::messages::Messages;
+use cursor::{Cursor, PIECES, Piece, Record, Run};
 
 /// A part of what is written.
 #[derive(Clone, Copy, Debug)]
@@ -19,58 +22,12 @@ pub(crate) enum Content<'a> {
     Slices(&'a [Slice]),
 }
 
-/// Pieces of one record's content at most, so that one descriptor can name a whole record.
-const PIECES: usize = 24;
-
 /// Records framed together at most: what is around them is given back together.
 const MAX_RUN: u32 = 256;
 /// Bytes of a message's head at most that goes before the content of a record of a run.
 const MAX_HEAD: usize = 128;
 const _: () =
     assert!(MAX_RUN as usize * (MAX_HEADER + MAX_TRAILER) <= SizeClass::Large.bytes() as usize);
-
-/// Bytes that lie together.
-#[derive(Clone, Copy, Debug)]
-enum Piece<'a> {
-    Bytes(&'a [u8]),
-    Slice(Slice),
-}
-
-/// The content of one record.
-struct Record<'a> {
-    pieces: [Piece<'a>; PIECES],
-    count: usize,
-    len: u32,
-    /// Bytes of it that are copied.
-    copied: u32,
-}
-
-impl<'a> Record<'a> {
-    fn pieces(&self) -> &[Piece<'a>] {
-        &self.pieces[..self.count]
-    }
-
-    /// Whether some of it is memory that others may change.
-    fn is_mutable(&self) -> bool {
-        self.copied < self.len
-    }
-}
-
-/// The contents of records of one length, in registered memory that lies together, each behind its head.
-struct Run<'a> {
-    slice: Slice,
-    records: u32,
-    heads: &'a [u8],
-}
-
-/// What is still to be written.
-struct Cursor<'a> {
-    parts: &'a [Content<'a>],
-    /// The slice of the first part that is next.
-    slice: usize,
-    /// The byte of that slice, or of the first part, that is next.
-    offset: u32,
-}
 
 impl Session {
     /// Writes application data, all of it or none, in as few records as it takes, and notes in `spans` where it is if the NIC is to make
@@ -310,16 +267,6 @@ impl Session {
     }
 }
 
-impl<'a> From<Messages<'a>> for Run<'a> {
-    fn from(messages: Messages<'a>) -> Self {
-        Run {
-            slice: messages.slice(),
-            records: messages.count(),
-            heads: messages.heads(),
-        }
-    }
-}
-
 impl Content<'_> {
     fn len(&self) -> u64 {
         match self {
@@ -332,113 +279,6 @@ impl Content<'_> {
         match self {
             Content::Bytes(bytes) => bytes.len() as u64,
             Content::Slices(_) => 0,
-        }
-    }
-}
-
-impl<'a> Piece<'a> {
-    fn bytes<'b: 'a>(&self, regions: &'b InUse) -> Result<Input<'a>, Refused> {
-        match *self {
-            Piece::Bytes(bytes) => Ok(bytes.into()),
-            Piece::Slice(slice) => {
-                let bytes = regions.view(slice).ok_or(Refused::SourceGone(slice))?;
-                Ok(bytes.into())
-            }
-        }
-    }
-}
-
-impl<'a> Cursor<'a> {
-    fn new(parts: &'a [Content<'a>]) -> Self {
-        Self {
-            parts,
-            slice: 0,
-            offset: 0,
-        }
-    }
-
-    /// Takes the contents of the next records, at most `records` of them, if they are `most` bytes each and lie together, or if
-    /// less than that is left and lies together.
-    fn take_run(&mut self, most: u32, records: u32) -> Option<Run<'a>> {
-        let [Content::Slices(slices), others @ ..] = self.parts else {
-            return None;
-        };
-        let slice = *slices.get(self.slice)?;
-        let left = slice.len - self.offset;
-        let is_last = others.is_empty() && self.slice + 1 == slices.len();
-        let (records, len) = match left / most {
-            0 if is_last && left > 0 => (1, left),
-            0 => return None,
-            full => (full.min(records), full.min(records) * most),
-        };
-        let slice = Slice {
-            offset: slice.offset + u64::from(self.offset),
-            len,
-            ..slice
-        };
-        self.offset += len;
-        if len == left {
-            (self.slice, self.offset) = (self.slice + 1, 0);
-        }
-        Some(Run {
-            slice,
-            records,
-            heads: &[],
-        })
-    }
-
-    /// The content of the next record, at most `most` bytes. `None` when nothing is left.
-    fn take(&mut self, most: u32) -> Option<Record<'a>> {
-        let mut record = Record {
-            pieces: [Piece::Bytes(&[]); PIECES],
-            count: 0,
-            len: 0,
-            copied: 0,
-        };
-        while record.count < PIECES && record.len < most {
-            let Some((piece, len)) = self.next(most - record.len) else {
-                break;
-            };
-            record.pieces[record.count] = piece;
-            record.count += 1;
-            record.len += len;
-            if matches!(piece, Piece::Bytes(_)) {
-                record.copied += len;
-            }
-        }
-        (record.len > 0).then_some(record)
-    }
-
-    /// The next bytes that lie together, at most `most` of them.
-    fn next(&mut self, most: u32) -> Option<(Piece<'a>, u32)> {
-        loop {
-            let (part, rest) = self.parts.split_first()?;
-            let from = self.offset;
-            match *part {
-                Content::Bytes(bytes) if (from as usize) < bytes.len() => {
-                    let bytes = &bytes[from as usize..];
-                    let len = bytes.len().min(most as usize);
-                    self.offset += len as u32;
-                    return Some((Piece::Bytes(&bytes[..len]), len as u32));
-                }
-                Content::Slices(slices) if self.slice < slices.len() => {
-                    let slice = slices[self.slice];
-                    let len = (slice.len - from).min(most);
-                    self.offset += len;
-                    if self.offset == slice.len {
-                        (self.slice, self.offset) = (self.slice + 1, 0);
-                    }
-                    if len > 0 {
-                        let slice = Slice {
-                            offset: slice.offset + u64::from(from),
-                            len,
-                            ..slice
-                        };
-                        return Some((Piece::Slice(slice), len));
-                    }
-                }
-                _ => (self.parts, self.slice, self.offset) = (rest, 0, 0),
-            }
         }
     }
 }
