@@ -2,12 +2,17 @@
 //! software: each read must give what was written before it, wherever its bytes came by, and no byte beside a command's
 //! memory may change.
 
+mod help;
 mod memory;
 mod model;
+mod outcome;
 mod run;
 mod scenario;
+mod setup;
 
-pub use run::{Help, Mismatch, Outcome, run};
+pub use help::Help;
+pub use outcome::{Mismatch, Outcome};
+pub use run::run;
 pub use scenario::{Command, Pieces, Scenario};
 
 /// Drives a scenario without any help and then with each of `helps`. Gives the outcomes, the one in software first.

@@ -4,146 +4,25 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use host::nvme::PduOffload;
 use host::nvme::initiator::{Blocks, Event, Initiator, Io, Status};
-use host::{Offload, SocketError, SocketId};
+use host::{SocketError, SocketId};
 use l5p::nvme::initiator::Access;
-use l5p::nvme::target::Limits;
 use port::impair::Impairment;
 use wire::SeqNum;
 use wire::tcp::Flags;
 
+use super::help::Help;
 use super::memory::{Memory, Place};
 use super::model::{Expected, Model};
+use super::outcome::{Mismatch, Outcome};
 use super::scenario::{BLOCK, Command, Scenario};
+use super::setup::{storage, world};
+use crate::World;
 use crate::lending::Lender;
-use crate::storage::{NSID, SharedKey, Storage, StorageConfig, poll_initiator};
-use crate::world::exchange::find_counter;
-use crate::{Lending, NodeConfig, World, WorldConfig};
-
-/// What the NICs do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Help {
-    /// The initiator's, of NVMe/TCP.
-    pub initiator: PduOffload,
-    /// The controller's.
-    pub controller: PduOffload,
-    /// The initiator's, of TLS.
-    pub initiator_tls: Offload,
-    /// The controller's.
-    pub controller_tls: Offload,
-    /// By node, the initiator's first: what it hands off.
-    pub lending: [Option<Lending>; 2],
-}
-
-impl Help {
-    /// Nothing.
-    pub const NONE: Self = Self {
-        initiator: PduOffload::NONE,
-        controller: PduOffload::NONE,
-        initiator_tls: Offload::None,
-        controller_tls: Offload::None,
-        lending: [None; 2],
-    };
-
-    /// All that they can of TLS and NVMe/TCP.
-    pub const ALL: Self = Self {
-        initiator: PduOffload::ALL,
-        controller: PduOffload::ALL,
-        initiator_tls: Offload::Both,
-        controller_tls: Offload::Both,
-        lending: [None; 2],
-    };
-}
-
-/// How a run went wrong.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Mismatch {
-    /// It did not come to its end.
-    #[error("{help:?}: after {after:?} of virtual time, {done} of {all} commands are done")]
-    Stalled {
-        /// What the NICs did.
-        help: Help,
-        /// Virtual time.
-        after: Duration,
-        /// Commands that are complete.
-        done: usize,
-        /// All of them.
-        all: usize,
-    },
-    /// A command was not taken, or the controller is lost.
-    #[error("{help:?}: {why}")]
-    Failed {
-        /// What the NICs did.
-        help: Help,
-        /// Why.
-        why: String,
-    },
-    /// A command ended otherwise than it should.
-    #[error(
-        "{help:?}: command {number}, {command:?}, ended with {status:?}, not with {expected:?}"
-    )]
-    Status {
-        /// What the NICs did.
-        help: Help,
-        /// Which command.
-        number: usize,
-        /// Itself.
-        command: Command,
-        /// Its end.
-        status: Status,
-        /// What that should have been.
-        expected: Status,
-    },
-    /// A command's memory does not hold what it should.
-    #[error("{help:?}: the memory of command {number}, {command:?}, is wrong from byte {at} on")]
-    Bytes {
-        /// What the NICs did.
-        help: Help,
-        /// Which command.
-        number: usize,
-        /// Itself.
-        command: Command,
-        /// The first wrong byte.
-        at: usize,
-    },
-    /// Bytes beside a command's memory have changed.
-    #[error("{help:?}: bytes beside the memory of command {number}, {command:?}, have changed")]
-    Guards {
-        /// What the NICs did.
-        help: Help,
-        /// Which command.
-        number: usize,
-        /// Itself.
-        command: Command,
-    },
-}
-
-/// What a run came to, when everything was as it should be.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// What the NICs of the initiator and the controller have counted.
-    pub nic: [Vec<(&'static str, u64)>; 2],
-    /// Virtual time that it took.
-    pub took: Duration,
-    /// Segments on the wire in which the sequence numbers wrapped.
-    pub wrapped: u64,
-}
-
-impl Outcome {
-    /// A counter of one of the NICs.
-    ///
-    /// # Panics
-    /// When there is none of that name.
-    pub fn counter(&self, node: usize, name: &str) -> u64 {
-        find_counter(self.nic[node].iter().copied(), name)
-    }
-}
+use crate::storage::{NSID, SharedKey, Storage, poll_initiator};
 
 /// Virtual time that a run may take.
 const LONGEST: Duration = Duration::from_secs(7200);
-/// Memory of each stack.
-const ARENA: u64 = 64 << 20;
 
 /// Drives a scenario through a world.
 ///
@@ -228,39 +107,6 @@ struct Run<'a> {
     /// When the initiator began.
     began: Instant,
     wrapped: Rc<Cell<u64>>,
-}
-
-/// The hosts and the link between them.
-fn world(scenario: &Scenario, help: &Help) -> World {
-    let mut node = NodeConfig::default();
-    node.stack.memory = ARENA;
-    node.nic.context_memory = scenario.context_memory;
-    World::new(WorldConfig {
-        seed: scenario.seed,
-        mtu: scenario.mtu,
-        links: vec![scenario.link; 2],
-        nodes: Lending::nodes(&help.lending, &node),
-        ..WorldConfig::default()
-    })
-}
-
-fn storage(scenario: &Scenario, help: &Help, keys: Option<SharedKey>) -> StorageConfig {
-    let pieces = scenario.pieces;
-    StorageConfig {
-        bytes: u64::from(scenario.blocks) * u64::from(BLOCK),
-        block_shift: BLOCK.trailing_zeros() as u8,
-        limits: Limits {
-            in_capsule: pieces.in_capsule,
-            c2h_data: pieces.c2h_data,
-            h2c_data: pieces.h2c_data,
-            r2t_data: pieces.r2t_data,
-            ..Limits::default()
-        },
-        memory: 16 << 20,
-        offload: help.controller,
-        tls_offload: help.controller_tls,
-        keys,
-    }
 }
 
 struct InFlight {
