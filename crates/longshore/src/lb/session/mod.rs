@@ -22,30 +22,21 @@ mod reader;
 mod replay;
 mod request;
 mod response;
+mod shared;
 mod splice_rules;
 mod tunnel;
+mod upstream;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::{
-    CloseReason, Offload, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack, TlsRole,
-};
+use host::{CloseReason, SocketId, SpliceHandle, SpliceRefused, SpliceReport};
 
-use super::config;
-use super::counters::FrontendCounters;
 use super::http2::Http2;
-use super::keys::{Role, Roles, ServerKey, SessionKey};
+use super::keys::{Role, SessionKey};
 use super::leg::Leg;
-use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
 use super::queue::Ticket;
-use super::secured::Secured;
-use super::server::Server;
-use crate::access_log::AccessLog;
 use crate::http::Status;
-use crate::matching::Matcher;
 use crate::min_rate::Pace;
 
 use attempt::Failure;
@@ -53,60 +44,13 @@ use exchange::Exchange;
 pub use http2::Opened;
 pub use kept::KeptOfAll;
 use log::Logged;
+pub use shared::Shared;
+use upstream::Upstream;
 
 /// How long a client that asks for nothing is waited for, which is to be let go with its next response.
 const RETIRE_TIME: Duration = Duration::from_secs(5);
 /// Bytes that one session relays before others have their turn.
 const TURN_BYTES: u64 = 1 << 20;
-
-/// What all sessions share.
-pub struct Shared<'a> {
-    /// The time.
-    pub now: Instant,
-    /// The host.
-    pub stack: &'a mut Stack,
-    /// Every pool.
-    pub pools: &'a mut [Pool],
-    /// The session's frontend.
-    pub frontend: &'a config::Frontend,
-    /// Its part in handshakes, if it has TLS, and what of TLS is the NIC's.
-    pub tls: Option<(&'a TlsRole, Offload)>,
-    /// What of TLS to servers is the NIC's.
-    pub offload: Offload,
-    /// What searches its clients' bytes.
-    pub matcher: Option<&'a Arc<Matcher>>,
-    /// What the frontend counts.
-    pub counters: &'a mut FrontendCounters,
-    /// Where requests are logged.
-    pub access_log: Option<&'a mut AccessLog>,
-    /// Whose each socket is.
-    pub roles: &'a mut Roles,
-    /// Sessions that waited for a server and may try again.
-    pub woken: &'a mut VecDeque<SessionKey>,
-    /// Sessions for which others have something, in memory.
-    pub touched: &'a mut VecDeque<SessionKey>,
-    /// Streams of HTTP/2 that have begun.
-    pub opened: &'a mut VecDeque<Opened>,
-    /// Splices that sessions have asked for.
-    pub splices: &'a mut Vec<Option<(SpliceHandle, SessionKey)>>,
-    /// What is kept of all requests to be sent again.
-    pub kept: &'a KeptOfAll,
-    /// The stack splices.
-    pub can_splice: bool,
-    /// New requests are refused for want of memory, but for those of clients that have taken a response.
-    pub sheds: bool,
-    /// No new requests: the process is to end.
-    pub is_stopping: bool,
-    /// Each client is let go with its next response: another process takes new ones.
-    pub retires: bool,
-}
-
-impl Shared<'_> {
-    /// The next response is a client's last one.
-    fn tells_to_close(&self) -> bool {
-        self.is_stopping || self.retires
-    }
-}
 
 /// What becomes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,34 +135,6 @@ pub struct Session {
     is_looked_at: bool,
     /// When lingering ends whatever the client does.
     lingers_until: Instant,
-}
-
-/// The connection to a server.
-#[derive(Debug)]
-struct Upstream {
-    leg: Leg,
-    key: ServerKey,
-    /// When the connection was begun, or taken from the idle ones.
-    began: Instant,
-    /// It bears the client's name: only this session's requests may go over it.
-    is_exclusive: bool,
-    /// The server's era when it began.
-    era: u32,
-    /// How it is secured, if it is.
-    tls: Option<Arc<Secured>>,
-}
-
-impl Upstream {
-    fn new(now: Instant, id: SocketId, key: ServerKey, server: &Server) -> Upstream {
-        Upstream {
-            leg: Leg::new(id),
-            key,
-            began: now,
-            is_exclusive: server.config.proxy.is_some(),
-            era: server.era,
-            tls: server.config.tls.clone(),
-        }
-    }
 }
 
 impl Session {
