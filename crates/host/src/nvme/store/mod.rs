@@ -14,6 +14,7 @@ mod engine;
 mod file;
 mod memory;
 mod open;
+mod opened;
 mod operation;
 mod outcome;
 mod threads;

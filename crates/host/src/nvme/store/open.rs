@@ -10,7 +10,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::StoreInfo;
-use super::file::{ALIGNMENT, FileStore, Opened};
+use super::file::{ALIGNMENT, FileStore};
+use super::opened::Opened;
 
 /// A store could not be had.
 #[derive(Debug, thiserror::Error)]
