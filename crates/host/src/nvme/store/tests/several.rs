@@ -1,9 +1,15 @@
 //! Stores of several threads over the same files and the same memory.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::*;
+use proptest::prelude::*;
+
+use super::super::*;
+use super::METHODS;
+use super::model::{BLOCKS, agree_on, ops};
+use super::rig::{ROOM, Rig, Scratch};
 
 impl Rig {
     /// One for another thread, with memory of its own.
