@@ -7,7 +7,7 @@ use l5p::nvme::initiator::Access;
 use l5p::nvme::target::Limits;
 use wire::nvme::command::{Io, Status};
 
-use crate::nvme_target::{PORT, Setup, World, blocks, shared_key};
+use crate::nvme_target::world::{PORT, Setup, World, blocks, shared_key};
 use crate::pair::{CLIENT, SERVER, v4};
 use host::Offload;
 use host::nvme::PduOffload;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use l5p::nvme::initiator::Access;
 use wire::nvme::command::{Io, Status};
 
-use super::nvme_target::{Setup, World, blocks};
+use super::nvme_target::world::{Setup, World, blocks};
 use crate::pair::{CLIENT, SERVER};
 use host::nvme::initiator::{Event, SubmitError};
 use sim::Fate;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use host::nvme::initiator::Io;
 use testkit::pattern;
 
-use crate::nvme_target::{Setup, World, blocks};
+use crate::nvme_target::world::{Setup, World, blocks};
 use crate::pair::{CLIENT, hosts, lossy};
 
 const LOSS: f64 = 0.005;

@@ -8,7 +8,7 @@ use l5p::crc32c::Crc32c;
 use wire::nvme::command::{Io, Status};
 use wire::nvme::{C2HData, Digests, Framing, Pdu, Phase, Role};
 
-use super::super::nvme_target::{Setup, World, blocks};
+use super::super::nvme_target::world::{Setup, World, blocks};
 use super::rig::{Mode, Rig, STRIDE, c2h};
 use crate::pair::{CLIENT, SERVER, v4};
 use host::nvme::PduOffload;
