@@ -1,5 +1,7 @@
 //! What libraries ask for.
 
+mod receiving;
+
 use std::collections::VecDeque;
 
 use attachment::{
@@ -13,7 +15,6 @@ use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
 use super::stream::Stream;
 use super::{DriverEnv, FIRST_CHECK, Offload};
 use crate::contexts::{Owner, Quota};
-use crate::receive::Start;
 use crate::state::{MAX_EPOCHS, New, RecordBoundary};
 use crate::tracking::Located;
 
@@ -76,19 +77,6 @@ impl Offload {
             return Err(Errno::CONNRESET);
         }
         Ok((index, facts))
-    }
-
-    /// Linux has all that the peer sends on a connection, which may be one from before a restart: keys for it are of no use any more.
-    fn end_receiving(&mut self, facts: &Located) {
-        let Some(index) = self.index_of(&facts.flow) else {
-            return;
-        };
-        let flow = self.flows.get(index);
-        if flow.cookie == facts.cookie && flow.receives == Receives::Lost {
-            flow.receives = Receives::No;
-            self.table.clear_receives(flow.entry.0);
-            flow.adopt();
-        }
     }
 
     fn set_keys(
@@ -294,54 +282,6 @@ impl Offload {
         });
         flow.store_epochs(&self.table);
         self.retire(env.rings);
-    }
-
-    fn set_receive_keys(
-        &mut self,
-        slot: &SlotRef,
-        info: &CryptoInfo,
-        resume: Option<Resume>,
-        socket: &SocketFacts,
-        env: &mut DriverEnv<'_>,
-    ) -> Result<SeqNum, Errno> {
-        let (index, facts) = self.flow_for_keys(slot, Direction::Receive, resume, socket, env)?;
-        let flow = self.flows.get(index);
-        self.tracker.remove(&facts.flow);
-        self.table.set_receives(flow.entry.0);
-        flow.receives = Receives::Yes;
-        flow.adopt();
-        flow.report(Direction::Receive, OffloadState::Offloaded);
-        let mut info = info.clone();
-        if let Some(resume) = resume {
-            info.sequence = resume.index;
-        }
-        let start = Start {
-            tcpsn: facts.read,
-            next: facts.receive_next,
-            queued: flow.may_be_queued(&facts),
-        };
-        let boundary = resume.map(|resume| resume.tcpsn);
-        let (flow, slot) = (facts.flow.reversed(), slot.clone());
-        let rings = &mut *env.rings;
-        env.receive
-            .set_keys(flow, slot, info, start, boundary, rings);
-        Ok(facts.read)
-    }
-
-    fn stop_receiving(
-        &mut self,
-        slot: &SlotRef,
-        socket: &SocketFacts,
-        env: &mut DriverEnv<'_>,
-    ) -> Result<SeqNum, Errno> {
-        let (index, facts) = self.known(slot, socket)?;
-        let flow = self.flow(index);
-        if flow.receives != Receives::Yes {
-            return Err(Errno::NOENT);
-        }
-        flow.report(Direction::Receive, OffloadState::None);
-        env.receive.stop(facts.flow.reversed(), env.rings);
-        Ok(facts.read)
     }
 
     /// A connection that there is, and where its socket is.

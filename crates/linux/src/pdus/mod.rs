@@ -16,6 +16,7 @@
 //! - The end of a mapping is reported when the device can't write for it any more, after all that it wrote.
 
 mod flow;
+mod memories;
 mod passed;
 mod rebuilt;
 
@@ -36,11 +37,11 @@ use wire::{FlowKey, SeqNum};
 use crate::contexts::{Owner, Rings};
 use crate::counters::Counters;
 use crate::following::{Flows, Following};
-use crate::memory::region_of;
 use crate::receive::{FAR_BEHIND, NO_STREAM_DATA, clear_urgent};
 use crate::sockets::Sockets;
 use crate::tracking::Located;
 use flow::Flow;
+use memories::Memories;
 pub(crate) use rebuilt::Rebuilt;
 
 /// Contexts for such connections.
@@ -53,8 +54,7 @@ const CHECK_ALL: Duration = Duration::from_secs(60);
 /// All such connections of a function.
 #[derive(Debug)]
 pub(crate) struct Pdus {
-    regions: Arc<Regions>,
-    memories: Vec<Memory>,
+    memories: Memories,
     pub(crate) flows: Flows<Flow>,
     by_slot: HashMap<(FileIdentity, u32), FlowKey>,
     /// Contexts that tenants have.
@@ -68,16 +68,6 @@ pub(crate) struct Pdus {
     checked_all: Option<Instant>,
     /// When something was last posted that has to settle.
     touched: Option<Instant>,
-}
-
-/// Memory for data that is registered.
-#[derive(Debug)]
-struct Memory {
-    data: Arc<DataMemory>,
-    region: Arc<Region>,
-    id: RegionId,
-    /// Connections whose data may go there.
-    users: usize,
 }
 
 /// What is due when the device is done with something.
@@ -97,8 +87,7 @@ impl Pdus {
     /// With memory among these regions.
     pub(crate) fn new(regions: &Arc<Regions>) -> Pdus {
         Pdus {
-            regions: Arc::clone(regions),
-            memories: Vec::new(),
+            memories: Memories::new(regions),
             flows: Flows::default(),
             by_slot: HashMap::new(),
             shares: Shares::new(CONTEXTS.into()),
@@ -155,7 +144,7 @@ impl Pdus {
         if !self.shares.admits(facts.tenant, 1) {
             return Err(Errno::NOSPC);
         }
-        let region = self.use_memory(memory)?;
+        let region = self.memories.take(memory)?;
         self.shares.force(facts.tenant, 1);
         let place = (facts, queued);
         let flow = Flow::new(place, slot.clone(), parameters, region, memory.len() as u64);
@@ -215,30 +204,9 @@ impl Pdus {
         (flow.slot == *slot).then_some(*key)
     }
 
-    fn use_memory(&mut self, data: &Arc<DataMemory>) -> Result<RegionId, Errno> {
-        let mut memories = self.memories.iter_mut();
-        if let Some(known) = memories.find(|known| Arc::ptr_eq(&known.data, data)) {
-            known.users += 1;
-            return Ok(known.id);
-        }
-        let region = Arc::new(region_of(data));
-        let id = self.regions.register(Arc::clone(&region));
-        let id = id.map_err(|_| Errno::NOSPC)?;
-        self.memories.push(Memory {
-            data: Arc::clone(data),
-            region,
-            id,
-            users: 1,
-        });
-        Ok(id)
-    }
-
     /// The memory for data of this id.
     pub(crate) fn memory(&self, id: RegionId) -> Option<&Region> {
-        let mut memories = self.memories.iter();
-        memories
-            .find(|memory| memory.id == id)
-            .map(|memory| &*memory.region)
+        self.memories.get(id)
     }
 
     /// Looks at a frame that Linux is sending, before it is posted.
@@ -373,15 +341,7 @@ impl Pdus {
                 is_released,
                 region,
             } => {
-                let place = self.memories.iter().position(|memory| memory.id == region);
-                if let Some(place) = place {
-                    let memory = &mut self.memories[place];
-                    memory.users -= 1;
-                    if memory.users == 0 {
-                        self.regions.unregister(region);
-                        self.memories.swap_remove(place);
-                    }
-                }
+                self.memories.give_back(region);
                 if is_released {
                     slot.slot().free(slot.generation());
                 }
