@@ -1,8 +1,12 @@
 //! `--cores`: what a service runs on its other cores, each on a thread of its own with its stack and its NIC.
 
+#[cfg(test)]
+pub(crate) mod tests;
+mod worker;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -12,6 +16,7 @@ use host::runtime::Doorbell;
 use crate::attach::Attached;
 use crate::cores::Cores;
 use crate::log::LIMITED;
+use worker::{Errand, Leaves, ThreadStatus, Worker};
 
 /// A service's part on one core.
 pub trait Shard: Send + 'static {
@@ -30,19 +35,12 @@ pub trait Shard: Send + 'static {
     }
 }
 
-/// What the first core's thread wants done with a shard.
-type Errand<S> = Box<dyn FnOnce(&mut S, &mut Attached) + Send>;
-
 /// So long the first core's thread waits for an answer, and does not serve meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A thread that has so many errands to do is given no more of those that others make up for.
 const BACKLOG: u64 = 256;
-/// Errands that a thread does in a turn.
-const AT_ONCE: usize = 64;
 /// How often threads that end are looked at.
 const LOOK: Duration = Duration::from_millis(5);
-/// The first core's thread is woken when there are so many sockets, to look after the heap.
-const MANY: u32 = 64;
 
 /// The threads of the second core and those behind it. Dropping them ends them.
 pub struct Threads<S>(Vec<Running<S>>);
@@ -62,16 +60,6 @@ struct Running<S> {
     due: u64,
     errands: Option<Sender<Errand<S>>>,
     thread: Option<JoinHandle<Result<()>>>,
-}
-
-/// What a thread tells the first one. Written when that changes: no packet touches it.
-#[derive(Debug, Default)]
-struct ThreadStatus {
-    has_ended: AtomicBool,
-    is_done: AtomicBool,
-    sockets: AtomicU32,
-    /// Errands that it has done.
-    done: AtomicU64,
 }
 
 impl<S: Shard> Threads<S> {
@@ -348,77 +336,3 @@ impl<S> Running<S> {
         }
     }
 }
-
-/// Says that its thread has ended, also by a panic.
-struct Leaves(Doorbell, Arc<ThreadStatus>);
-
-impl Drop for Leaves {
-    fn drop(&mut self) {
-        self.1.has_ended.store(true, Ordering::Release);
-        self.0.ring();
-    }
-}
-
-struct Worker<S> {
-    shard: S,
-    inbox: Receiver<Errand<S>>,
-    told: Arc<ThreadStatus>,
-    /// The first core's.
-    first: Doorbell,
-}
-
-impl<S: Shard> Worker<S> {
-    fn run(&mut self, mut attached: Attached) -> Result<()> {
-        loop {
-            let now = Instant::now();
-            let mut progress = attached.runtime.poll(now)?;
-            progress |= self.shard.poll(now, &mut attached)?;
-            let (done, nothing) = self.do_errands(&mut attached);
-            let is_news = self.tell(attached.runtime.stack().socket_count());
-            self.told.done.fetch_add(done, Ordering::Release);
-            if is_news {
-                self.first.ring();
-            }
-            match nothing {
-                Some(TryRecvError::Disconnected) => {
-                    attached.runtime.shutdown(Instant::now())?;
-                    return Ok(());
-                }
-                Some(TryRecvError::Empty) if !progress => {
-                    let deadline = self.shard.poll_timeout();
-                    attached.runtime.wait(now, deadline, &[])?;
-                }
-                Some(TryRecvError::Empty) | None => {}
-            }
-        }
-    }
-
-    /// Does what it was given, but no more than it may in a turn. How much that was, and why there was nothing at all, if so.
-    fn do_errands(&mut self, attached: &mut Attached) -> (u64, Option<TryRecvError>) {
-        for nth in 0..AT_ONCE {
-            match self.inbox.try_recv() {
-                Ok(errand) => errand(&mut self.shard, attached),
-                Err(why) => return (nth as u64, (nth == 0).then_some(why)),
-            }
-        }
-        (AT_ONCE as u64, None)
-    }
-
-    /// Tells the first thread how it is. Whether that is to be woken for it.
-    fn tell(&self, sockets: u32) -> bool {
-        let told = &*self.told;
-        let before = told.sockets.load(Ordering::Relaxed);
-        if before != sockets {
-            told.sockets.store(sockets, Ordering::Relaxed);
-        }
-        let is_done = self.shard.is_done();
-        let was_done = told.is_done.load(Ordering::Relaxed);
-        if was_done != is_done {
-            told.is_done.store(is_done, Ordering::Release);
-        }
-        (before < MANY && sockets >= MANY) || (is_done && !was_done)
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests;
