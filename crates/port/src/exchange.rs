@@ -8,29 +8,35 @@
 //!  queue 1 of the wire ──▶ exchange 1 ──▶ worker 1
 //! ```
 //!
-//! Whose a frame is says [`Steering`], not the queue by which it came. Where the wire chooses queues as the workers send, as a TAP does,
-//! few frames are passed on.
+//! Whose a frame is says a function of its bytes, not the queue by which it came: [`Steering`] by its flow, where workers share their addresses,
+//! [`Addresses`](wire::packet::Addresses) by its destination, where each has its own. Where the wire chooses queues as the workers send, as
+//! a TAP does, few frames are passed on.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use wire::packet::{Destination, Steering};
+use wire::packet::{Destination, Steer, Steering};
 
 use crate::Take;
 use crate::counters::counters;
 use crate::memory::ring::{Consumer, Producer, ring};
 use crate::memory::wake::Wake;
 use crate::meta::Meta;
+use crate::parts::Parts;
 
 counters! {
     struct Counters {
         /// Frames that came by this worker's queue and were passed on to another worker.
         rx_passed_on,
-        /// Frames that came by another worker's queue.
+        /// Frames that another worker passed on to this one.
         rx_passed,
         /// Frames for another worker dropped because its ring was full.
         rx_pass_dropped,
+        /// Frames sent to another worker's hosts.
+        tx_passed,
+        /// Frames for another worker's hosts dropped because its ring was full.
+        tx_pass_dropped,
     }
 }
 
@@ -49,8 +55,8 @@ pub struct ExchangeConfig {
 
 /// One worker's side.
 #[derive(Debug)]
-pub struct Exchange {
-    steering: Steering,
+pub struct Exchange<S = Steering> {
+    steering: S,
     worker: usize,
     /// To each other worker.
     outgoing: Vec<Outgoing>,
@@ -69,15 +75,15 @@ struct Outgoing {
     wake: Arc<Wake>,
 }
 
-impl Exchange {
+impl<S: Steer> Exchange<S> {
     /// One for each worker, in their order.
     ///
     /// # Errors
     /// Eventfds are asked for and the process can have no more.
-    pub fn between(steering: Steering, config: ExchangeConfig) -> io::Result<Vec<Exchange>> {
+    pub fn between(steering: S, config: ExchangeConfig) -> io::Result<Vec<Exchange<S>>> {
         let made = (0..steering.workers()).map(|worker| {
             Ok(Exchange {
-                steering,
+                steering: steering.clone(),
                 worker,
                 outgoing: Vec::new(),
                 incoming: Vec::new(),
@@ -85,7 +91,7 @@ impl Exchange {
                 counters: Counters::default(),
             })
         });
-        let mut made = made.collect::<io::Result<Vec<Exchange>>>()?;
+        let mut made = made.collect::<io::Result<Vec<Exchange<S>>>>()?;
         for from in 0..made.len() {
             for to in (0..made.len()).filter(|to| *to != from) {
                 let (producer, consumer) = ring(config.capacity, config.max_frame);
@@ -119,25 +125,44 @@ impl Exchange {
         }
     }
 
-    fn pass_on(&mut self, worker: usize, frame: &[u8], meta: Meta) {
-        // Its own place is left out.
-        let place = worker - usize::from(worker > self.worker);
-        let outgoing = &mut self.outgoing[place];
-        let Some(room) = outgoing.ring.reserve() else {
-            self.counters.rx_pass_dropped += 1;
-            return;
-        };
-        let Some(room) = room.get_mut(..frame.len()) else {
-            self.counters.rx_pass_dropped += 1;
-            return;
-        };
-        room.copy_from_slice(frame);
-        outgoing.is_filled = true;
-        if outgoing.ring.commit(frame.len(), meta) {
-            // Much for one batch: the other worker makes room while the rest is copied.
-            outgoing.publish();
+    /// Takes a frame that this worker sends, whose head is the first bytes of `buffer`: passes it on if it is for another worker, as
+    /// [`sort`](Self::sort) does. Whether it is for the wire, too or alone.
+    #[inline]
+    pub(crate) fn sort_sent(&mut self, buffer: &[u8], parts: &Parts<'_>) -> bool {
+        match self.steering.destination(&buffer[..parts.head]) {
+            Destination::Worker(worker) if worker != self.worker => {
+                self.pass_sent(worker, buffer, parts);
+                false
+            }
+            Destination::Worker(_) | Destination::Any => true,
+            Destination::All => {
+                for at in 0..self.outgoing.len() {
+                    self.pass_sent(self.outgoing[at].to, buffer, parts);
+                }
+                true
+            }
         }
-        self.counters.rx_passed_on += 1;
+    }
+
+    fn pass_on(&mut self, worker: usize, frame: &[u8], meta: Meta) {
+        let outgoing = &mut self.outgoing[place(self.worker, worker)];
+        let is_passed = outgoing.put(frame.len(), meta, |room| room.copy_from_slice(frame));
+        match is_passed {
+            true => self.counters.rx_passed_on += 1,
+            false => self.counters.rx_pass_dropped += 1,
+        }
+    }
+
+    fn pass_sent(&mut self, worker: usize, buffer: &[u8], parts: &Parts<'_>) {
+        let outgoing = &mut self.outgoing[place(self.worker, worker)];
+        let is_passed = outgoing.put(parts.len(), parts.meta, |room| {
+            room[..parts.head].copy_from_slice(&buffer[..parts.head]);
+            parts.gather(room);
+        });
+        match is_passed {
+            true => self.counters.tx_passed += 1,
+            false => self.counters.tx_pass_dropped += 1,
+        }
     }
 
     /// Lets the other workers see what was passed on to them: one store for each that was given anything. Of large batches they see the
@@ -195,7 +220,27 @@ impl Exchange {
     }
 }
 
+/// Where the ring from one worker to another is: the first one's own place is left out.
+fn place(from: usize, to: usize) -> usize {
+    to - usize::from(to > from)
+}
+
 impl Outgoing {
+    /// Puts a frame of so many bytes into the ring. `false`: there is no room for it.
+    fn put(&mut self, len: usize, meta: Meta, write: impl FnOnce(&mut [u8])) -> bool {
+        let room = self.ring.reserve();
+        let Some(room) = room.and_then(|room| room.get_mut(..len)) else {
+            return false;
+        };
+        write(room);
+        self.is_filled = true;
+        if self.ring.commit(len, meta) {
+            // Much for one batch: the other worker makes room while the rest is copied.
+            self.publish();
+        }
+        true
+    }
+
     fn publish(&mut self) {
         if std::mem::take(&mut self.is_filled) && self.ring.publish() {
             self.wake.wake();
@@ -203,7 +248,7 @@ impl Outgoing {
     }
 }
 
-impl Drop for Exchange {
+impl<S> Drop for Exchange<S> {
     fn drop(&mut self) {
         self.outgoing.iter_mut().for_each(|it| it.ring.close());
         self.incoming.iter_mut().for_each(Consumer::close);

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use wire::packet::Steering;
+use wire::packet::{Steer, Steering};
 
 use crate::exchange::{Exchange, ExchangeConfig};
 use crate::meta::Capabilities;
@@ -22,9 +22,9 @@ const RING_BYTES: usize = 1 << 20;
 
 /// One worker's port.
 #[derive(Debug)]
-pub struct Member<P> {
-    queue: P,
-    exchange: Exchange,
+pub struct Member<P, S = Steering> {
+    pub(crate) queue: P,
+    pub(crate) exchange: Exchange<S>,
     /// Readable when the queue is, or a frame was passed on; nothing if the queue has to be polled.
     either: Option<OwnedFd>,
 }
@@ -37,13 +37,19 @@ pub struct Member<P> {
 /// # Panics
 /// If there are more or fewer queues than workers.
 pub fn fan<P: Port>(steering: Steering, queues: Vec<P>) -> io::Result<Vec<Member<P>>> {
+    let largest = queues.iter().map(|it| it.capabilities().max_frame).max();
+    members(steering, queues, largest.unwrap_or(0))
+}
+
+/// The same, whatever says whose a frame is, with the most bytes of one.
+pub(crate) fn members<P: Port, S: Steer>(
+    steering: S,
+    queues: Vec<P>,
+    max_frame: usize,
+) -> io::Result<Vec<Member<P, S>>> {
     assert_eq!(queues.len(), steering.workers(), "a queue for each worker");
     let config = ExchangeConfig {
-        max_frame: queues
-            .iter()
-            .map(|it| it.capabilities().max_frame)
-            .max()
-            .unwrap_or(0),
+        max_frame,
         capacity: RING_BYTES.max(ALL_BYTES / steering.workers().saturating_sub(1).max(1)),
         eventfd: true,
     };
@@ -59,7 +65,7 @@ pub fn fan<P: Port>(steering: Steering, queues: Vec<P>) -> io::Result<Vec<Member
 }
 
 /// What becomes readable when one of both is.
-fn either(queue: &impl Port, exchange: &Exchange) -> io::Result<Option<OwnedFd>> {
+fn either<S: Steer>(queue: &impl Port, exchange: &Exchange<S>) -> io::Result<Option<OwnedFd>> {
     let (Some(queue), Some(exchange)) = (queue.fd(), exchange.fd()) else {
         return Ok(None);
     };
@@ -70,7 +76,7 @@ fn either(queue: &impl Port, exchange: &Exchange) -> io::Result<Option<OwnedFd>>
     Ok(Some(either))
 }
 
-impl<P: Port> Port for Member<P> {
+impl<P: Port, S: Steer> Port for Member<P, S> {
     fn capabilities(&self) -> Capabilities {
         self.queue.capabilities()
     }

@@ -11,6 +11,7 @@
 
 #![warn(missing_docs)]
 
+pub mod bridge;
 pub mod capture;
 mod counters;
 pub mod exchange;

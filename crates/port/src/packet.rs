@@ -70,7 +70,7 @@ pub struct Packet {
     interface: String,
     index: u32,
     capabilities: Capabilities,
-    /// Headers and frames that are received, one in each [`STRIDE`].
+    /// Headers and frames that are received, one in each [`STRIDE`]. No room: it sends alone.
     incoming: Box<[u8]>,
     /// Headers and frames that are sent, one behind the other.
     outgoing: Box<[u8]>,
@@ -93,6 +93,22 @@ impl Packet {
     /// # Errors
     /// See [`OpenError`]; each says what to do.
     pub fn open(interface: &str, config: PacketConfig) -> Result<Packet, OpenError> {
+        Packet::open_for(interface, config, true)
+    }
+
+    /// Opens an interface for sending alone: another port receives what comes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_to_send(interface: &str, config: PacketConfig) -> Result<Packet, OpenError> {
+        Packet::open_for(interface, config, false)
+    }
+
+    fn open_for(
+        interface: &str,
+        config: PacketConfig,
+        receives: bool,
+    ) -> Result<Packet, OpenError> {
         let name = || interface.to_owned();
         let failed = |action| {
             move |source| OpenError::Io {
@@ -115,7 +131,7 @@ impl Packet {
             Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { interface: name() },
             _ => failed("open a packet socket for")(error),
         })?;
-        socket::set_up(&socket, index).map_err(failed("set up a packet socket on"))?;
+        socket::set_up(&socket, index, receives).map_err(failed("set up a packet socket on"))?;
         let max_frame = match config.tso {
             true => MAX_SUPER_FRAME,
             false => usize::from(mtu) + LINK_HEADER_LEN,
@@ -130,7 +146,7 @@ impl Packet {
                 tso: config.tso,
                 checksum: config.tso,
             },
-            incoming: vec![0; RECEIVED * STRIDE].into(),
+            incoming: vec![0; if receives { RECEIVED * STRIDE } else { 0 }].into(),
             outgoing: vec![0; OUTGOING].into(),
             queued: Vec::with_capacity(BATCH),
             sent: 0,
@@ -294,6 +310,9 @@ impl Port for Packet {
     }
 
     fn receive(&mut self, _now: Instant, take: &mut Take<'_>) -> io::Result<usize> {
+        if self.incoming.is_empty() {
+            return Ok(0);
+        }
         let mut arrived = [Arrived::default(); RECEIVED];
         let count = loop {
             match socket::receive(&self.socket, &mut self.incoming, &mut arrived) {

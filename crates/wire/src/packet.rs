@@ -1,14 +1,16 @@
 //! Whole frames: what a received one is, in one pass over its headers, and the headers of one to send.
 
+mod addresses;
 mod emit;
 mod prediction;
 mod steering;
 
+pub use addresses::{AddressTwice, Addresses};
 pub use emit::{
     IpFields, MAX_TCP_HEADERS_LEN, emit_checked_tcp_headers, emit_ip_headers, emit_tcp_headers,
 };
 pub use prediction::Prediction;
-pub use steering::{Destination, Steering, Subject, subject};
+pub use steering::{Destination, Steer, Steering, Subject, subject};
 
 use core::net::IpAddr;
 

@@ -20,9 +20,34 @@ pub(super) fn open() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Lets it receive what comes to an interface, whatever its destination, with virtio-net's header before each frame.
-pub(super) fn set_up(socket: &OwnedFd, index: u32) -> io::Result<()> {
+/// Lets it send on an interface, with virtio-net's header before each frame, and receive what comes to it, whatever its destination, if it
+/// `receives`.
+pub(super) fn set_up(socket: &OwnedFd, index: u32, receives: bool) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, PACKET_VNET_HDR, &(1 as c_int))?;
+    for (force, usual) in [
+        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    ] {
+        set(socket, libc::SOL_SOCKET, force, &SOCKET_BUFFER)
+            .or_else(|_| set(socket, libc::SOL_SOCKET, usual, &SOCKET_BUFFER))?;
+    }
+    if receives {
+        receive_all(socket, index)?;
+    }
+    // SAFETY: a socket address is made of integers and may be all zeroes.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    if receives {
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    }
+    address.sll_ifindex = index as c_int;
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the address is one of packet sockets, and of that length.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
+}
+
+/// What it receives: frames to any destination, but those that Linux sends, with the tags that it takes out of them.
+fn receive_all(socket: &OwnedFd, index: u32) -> io::Result<()> {
     set(
         socket,
         libc::SOL_PACKET,
@@ -35,13 +60,6 @@ pub(super) fn set_up(socket: &OwnedFd, index: u32) -> io::Result<()> {
         libc::PACKET_AUXDATA,
         &(1 as c_int),
     )?;
-    for (force, usual) in [
-        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
-        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-    ] {
-        set(socket, libc::SOL_SOCKET, force, &SOCKET_BUFFER)
-            .or_else(|_| set(socket, libc::SOL_SOCKET, usual, &SOCKET_BUFFER))?;
-    }
     let membership = libc::packet_mreq {
         mr_ifindex: index as c_int,
         mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -53,15 +71,7 @@ pub(super) fn set_up(socket: &OwnedFd, index: u32) -> io::Result<()> {
         libc::SOL_PACKET,
         libc::PACKET_ADD_MEMBERSHIP,
         &membership,
-    )?;
-    // SAFETY: a socket address is made of integers and may be all zeroes.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index as c_int;
-    let len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the address is one of packet sockets, and of that length.
-    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
+    )
 }
 
 /// Sends frames, each with its header, that are at these places (start, length). Gives how many were taken, at least one.

@@ -293,6 +293,31 @@ fn a_super_frame_that_comes_to_an_impaired_port_is_corrupted_whole() {
 }
 
 #[test]
+fn a_port_that_sends_alone_receives_nothing_and_another_one_of_its_interface_all() {
+    with_veth(1, || {
+        let mut far = Packet::open("v1", PacketConfig::default()).unwrap();
+        let mut receives = Packet::open("v0", PacketConfig::default()).unwrap();
+        let mut sends = Packet::open_to_send("v0", PacketConfig::default()).unwrap();
+        let (now, frames) = (Instant::now(), numbered(50));
+        send(&mut sends, now, &frames, Meta::default());
+        assert_eq!(bytes(receive_ours(&mut far, 50)), frames);
+        let large = [segment(60_000)];
+        let meta = Meta {
+            gso_size: 1400,
+            needs_checksum: Some((34, 16)),
+            checksum_valid: true,
+        };
+        send(&mut sends, now, &large, meta);
+        assert_eq!(bytes(receive_ours(&mut far, 1)), large);
+        send(&mut far, now, &frames, Meta::default());
+        // Not what was sent beside it.
+        assert_eq!(bytes(receive_ours(&mut receives, 50)), frames);
+        let came = sends.receive(now, &mut |_, _| panic!("a frame has come"));
+        assert_eq!(came.unwrap(), 0);
+    });
+}
+
+#[test]
 fn frames_pass_by_xdp_on_each_queue() {
     for queues in [1, 4] {
         with_veth(queues, move || {

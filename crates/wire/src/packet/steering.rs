@@ -41,6 +41,27 @@ pub enum Destination {
     Any,
 }
 
+/// What says whose a frame is.
+pub trait Steer: Clone {
+    /// How many workers there are.
+    fn workers(&self) -> usize;
+
+    /// The worker of a frame. No checksum is looked at.
+    fn destination(&self, frame: &[u8]) -> Destination;
+}
+
+impl Steer for Steering {
+    #[inline]
+    fn workers(&self) -> usize {
+        Steering::workers(self)
+    }
+
+    #[inline]
+    fn destination(&self, frame: &[u8]) -> Destination {
+        Steering::destination(self, frame)
+    }
+}
+
 impl Steering {
     /// Over so many workers, at least one, by a secret that no peer may know.
     #[must_use]
