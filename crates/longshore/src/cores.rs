@@ -36,15 +36,17 @@ impl Cores {
     ///
     /// # Errors
     /// This process may not run there.
-    pub fn pin(&self, nth: usize) -> Result<()> {
+    pub fn pin(&self, nth: usize) -> Result<Pinned> {
         let Cores::List(list) = self else {
-            return Ok(());
+            return Ok(Pinned(None));
         };
         let core = list[nth];
+        let before = sched_getaffinity(None)?;
         let mut one = CpuSet::new();
         one.set(core);
         sched_setaffinity(None, &one)
-            .with_context(|| format!("this process can't run on processor {core}"))
+            .with_context(|| format!("this process can't run on processor {core}"))?;
+        Ok(Pinned(Some([before, one])))
     }
 
     /// That this process may run on all of them.
@@ -63,6 +65,26 @@ impl Cores {
             bail!("this process may not run on processor {core}; give --cores some of {others}");
         }
         Ok(())
+    }
+}
+
+/// Where a thread ran before it was pinned, and where it runs now, if it was.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pinned(Option<[CpuSet; 2]>);
+
+impl Pinned {
+    /// Does something that starts threads, which run where this one ran before and not on its processor.
+    pub fn apart<R>(&self, work: impl FnOnce() -> R) -> R {
+        let [before, now] = match &self.0 {
+            Some(sets) => sets.each_ref().map(Some),
+            None => [None, None],
+        };
+        // Without this they would share a processor, which is no more than slow.
+        let go = |set: Option<&CpuSet>| set.map(|set| sched_setaffinity(None, set));
+        let _ = go(before);
+        let done = work();
+        let _ = go(now);
+        done
     }
 }
 
@@ -117,6 +139,21 @@ mod tests {
         ] {
             assert!(text.parse::<Cores>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn threads_of_a_pinned_thread_may_run_where_it_ran_before() {
+        let affinity = || sched_getaffinity(None).unwrap();
+        let before = affinity();
+        let core = (0..CpuSet::MAX_CPU).find(|core| before.is_set(*core));
+        let cores = Cores::List(vec![core.unwrap()]);
+        let thread = std::thread::spawn(move || {
+            let pinned = cores.pin(0).unwrap();
+            let own = affinity();
+            let started = pinned.apart(|| std::thread::spawn(affinity));
+            (own.count(), affinity() == own, started.join().unwrap())
+        });
+        assert_eq!(thread.join().unwrap(), (1, true, before));
     }
 
     #[test]

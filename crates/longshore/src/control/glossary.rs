@@ -200,14 +200,14 @@ fn kinds() -> [Kind; 11] {
         Kind::new(
             "worker",
             "worker NUMBER",
-            "one of several stacks with a NIC each, of serve and lb with --cores",
+            "one of several NICs, of serve, lb, nvme target and nic with --cores",
             listed(WORKER_EXPLANATIONS),
             |group| group.starts_with("worker "),
         ),
         Kind::new(
             "thread",
             "thread",
-            "cycles of the NIC process's thread",
+            "cycles of the NIC process's threads",
             listed(PART_EXPLANATIONS),
             |group| group == "thread",
         ),

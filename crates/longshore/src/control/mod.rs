@@ -29,5 +29,5 @@ pub use glossary::Glossary;
 pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket, TlsFigures, offload};
 pub use server::{ControlError, Server, bind};
 pub use service::Service;
-pub use several::one_of;
+pub use several::{one_of, totals_of_nics};
 pub use stop::stop;

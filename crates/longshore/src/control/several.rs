@@ -4,17 +4,32 @@ use super::protocol::{Answer, CounterGroup};
 
 /// What is shown of each of several workers by itself, and what it counts; totals of everything are beside it.
 pub const WORKER_EXPLANATIONS: &[(&str, &str)] = &[
-    ("rx_packets", "Frames received by the worker's own queue."),
-    ("tx_packets", "Frames sent."),
+    (
+        "rx_packets",
+        "Frames received by the worker's own queue; of longshore nic, those for its hosts.",
+    ),
+    (
+        "tx_packets",
+        "Frames sent; of longshore nic, those of its hosts.",
+    ),
     (
         "rx_passed_on",
         "Frames that came by this worker's queue and were passed on to another worker.",
     ),
-    ("rx_passed", "Frames that came by another worker's queue."),
+    (
+        "rx_passed",
+        "Frames that another worker passed on to this one.",
+    ),
     (
         "rx_pass_dropped",
         "Frames for another worker dropped because its ring was full.",
     ),
+    ("tx_passed", "Frames sent to another worker's hosts."),
+    (
+        "tx_pass_dropped",
+        "Frames for another worker's hosts dropped because its ring was full.",
+    ),
+    ("asleep_cycles", "Cycles waiting."),
     ("connections", "Connections accepted."),
     ("connections_open", "Connections open now."),
     ("requests", "Requests received."),
@@ -49,7 +64,7 @@ pub fn one_of(answers: Vec<Answer>) -> Answer {
                     other => return other,
                 }
             }
-            Answer::Stat(totals(&all))
+            Answer::Stat(totals(&all, is_of_service))
         }
         Answer::Sockets(mut sockets) => {
             for answer in answers {
@@ -73,8 +88,16 @@ pub fn one_of(answers: Vec<Answer>) -> Answer {
     }
 }
 
-/// Each group with the sum of all workers', then a few counters of each worker.
-fn totals(all: &[Vec<CounterGroup>]) -> Vec<CounterGroup> {
+/// The groups of the NICs of one process as one listing, given in the order of their cores.
+pub fn totals_of_nics(all: &[Vec<CounterGroup>]) -> Vec<CounterGroup> {
+    totals(all, is_of_nic)
+}
+
+/// Each group with the sum of all workers', then a few counters of each worker: those that `is_shown`, by their groups.
+fn totals(
+    all: &[Vec<CounterGroup>],
+    is_shown: fn(group: &str, counter: &str) -> bool,
+) -> Vec<CounterGroup> {
     let mut totals: Vec<CounterGroup> = Vec::new();
     for group in all.iter().flatten() {
         match totals.iter_mut().find(|it| it.name == group.name) {
@@ -84,7 +107,7 @@ fn totals(all: &[Vec<CounterGroup>]) -> Vec<CounterGroup> {
     }
     for (worker, groups) in all.iter().enumerate() {
         let names = WORKER_EXPLANATIONS.iter().map(|(name, _)| *name);
-        let counters = names.filter_map(|name| Some((name, of_worker(groups, name)?)));
+        let counters = names.filter_map(|name| Some((name, of_worker(groups, name, is_shown)?)));
         totals.push(CounterGroup::new(&format!("worker {worker}"), counters));
     }
     totals
@@ -105,11 +128,27 @@ fn add(total: &mut CounterGroup, group: &CounterGroup) {
 }
 
 /// What a worker has counted at its port, and for its clients: all frontends together.
-fn of_worker(groups: &[CounterGroup], name: &str) -> Option<u64> {
-    let shown = |it: &&CounterGroup| {
-        matches!(it.name.as_str(), "port" | "http" | "nvme") || it.name.starts_with("frontend ")
-    };
-    let values = groups.iter().filter(shown);
+fn is_of_service(group: &str, _: &str) -> bool {
+    matches!(group, "port" | "http" | "nvme") || group.starts_with("frontend ")
+}
+
+/// What a NIC has counted for its hosts, what passed between it and others, and for how long it slept.
+fn is_of_nic(group: &str, counter: &str) -> bool {
+    match group {
+        "nic" => true,
+        "wire" => counter.contains("_pass"),
+        "thread" => counter == "asleep_cycles",
+        _ => false,
+    }
+}
+
+/// The sum over the groups of which a counter is shown.
+fn of_worker(
+    groups: &[CounterGroup],
+    name: &str,
+    is_shown: fn(group: &str, counter: &str) -> bool,
+) -> Option<u64> {
+    let values = groups.iter().filter(|group| is_shown(&group.name, name));
     values
         .filter_map(|group| value(group, name))
         .reduce(u64::wrapping_add)
@@ -164,6 +203,34 @@ mod tests {
             CounterGroup::new("worker 1", [("requests", 5)]),
         ]);
         assert_eq!(one_of(vec![of(3, 1, 1), of(4, 0, 2)]), expected);
+    }
+
+    #[test]
+    fn a_nic_has_the_frames_of_its_hosts_and_what_passed_to_others() {
+        let of = |frames: u64| {
+            let wire = [("rx_packets", 100), ("tx_passed", frames)];
+            let thread = [("driver_cycles", 5), ("asleep_cycles", frames)];
+            vec![
+                CounterGroup::new("nic", [("rx_packets", frames), ("rx_bytes", 9)]),
+                CounterGroup::new("wire", wire),
+                CounterGroup::new("thread", thread),
+            ]
+        };
+        let mut first = of(3);
+        first.insert(0, CounterGroup::new("ls0", [("rx_packets", 50)]));
+        let worker = |name, frames| {
+            let counted = [
+                ("rx_packets", frames),
+                ("tx_passed", frames),
+                ("asleep_cycles", frames),
+            ];
+            CounterGroup::new(name, counted)
+        };
+        let totals = totals_of_nics(&[first, of(4)]);
+        assert_eq!(totals[0].name, "ls0");
+        let wire = [("rx_packets", 200), ("tx_passed", 7)];
+        assert_eq!(totals[2], CounterGroup::new("wire", wire));
+        assert_eq!(totals[4..], [worker("worker 0", 3), worker("worker 1", 4)]);
     }
 
     #[test]

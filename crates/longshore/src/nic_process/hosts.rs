@@ -9,7 +9,7 @@ use attachment::Errno;
 use linux::{Config, KernelSockets, LinuxFunction, SocketAt, Sockets, StateConfig};
 use nic::{FunctionId, Nic};
 use port::Port;
-use port::tap::{Tap, TapConfig};
+use port::tap::{OpenError, Tap, TapConfig};
 use wire::FlowKey;
 use wire::ethernet::MacAddr;
 
@@ -174,6 +174,20 @@ impl Host {
     }
 }
 
+/// Opens an interface that may have been made for several queues, by a NIC on more cores.
+///
+/// # Errors
+/// As [`Tap::open`].
+pub fn open_any(name: &str, config: TapConfig) -> Result<Tap, OpenError> {
+    Tap::open(name, config).or_else(|error| match error {
+        OpenError::NotATap { .. } => match Tap::open_queues(name, config, 1) {
+            Ok(mut queues) => Ok(queues.remove(0)),
+            Err(_) => Err(error),
+        },
+        error => Err(error),
+    })
+}
+
 /// How Linux is asked about the sockets behind an interface, and its index.
 fn sockets(interface: &str) -> (u32, Box<dyn Sockets>) {
     match KernelSockets::new(interface) {
@@ -225,15 +239,28 @@ impl<'a> Interfaces<'a> {
     /// # Errors
     /// When we may not, or something else has it.
     pub fn open_tap(&mut self, name: &str, config: TapConfig) -> Result<Tap> {
+        Ok(self.open_queues(name, config, 1)?.remove(0))
+    }
+
+    /// The same, with so many queues.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_queues(&mut self, name: &str, config: TapConfig, count: u16) -> Result<Vec<Tap>> {
         if self.opened.iter().any(|opened| opened == name) {
             bail!("{name} is given twice; give each --host and --wire an interface of its own");
         }
         let is_new = !Tap::exists(name);
-        let tap = Tap::open(name, config)?;
+        let queues = match count {
+            1 if self.state.has_made(name) => vec![open_any(name, config)?],
+            1 => vec![Tap::open(name, config)?],
+            _ => Tap::open_queues(name, config, count)?,
+        };
+        let tap = &queues[0];
         if is_new {
             self.state.note_made(name)?;
             self.made.push(name.to_owned());
-            self.keep_address(&tap)
+            self.keep_address(tap)
                 .with_context(|| format!("can't set the MAC address of {name}"))?;
             tap.set_persistent(true)
                 .with_context(|| format!("can't make {name} persistent"))?;
@@ -242,7 +269,7 @@ impl<'a> Interfaces<'a> {
             tracing::warn!("can't set {name} up: {error}; run: ip link set {name} up");
         }
         self.opened.push(name.to_owned());
-        Ok(tap)
+        Ok(queues)
     }
 
     /// Gives an interface that was made just now the address that it had before, or remembers that which it has.
@@ -260,7 +287,7 @@ impl<'a> Interfaces<'a> {
     }
 
     fn remove(&self, name: &str) {
-        let tap = Tap::open(name, TapConfig::default());
+        let tap = open_any(name, TapConfig::default());
         match tap.map(|tap| tap.set_persistent(false)) {
             Ok(Ok(())) => self.state.forget(name),
             Ok(Err(error)) => {

@@ -1,7 +1,8 @@
 //! `longshore nic`: a NIC as a process, with Linux's own TCP and stacks of ours in other processes as its hosts.
 //!
 //! A supervisor starts a worker, a control process and, for hosts on rings, a gate, and others when they die. The worker is one thread that moves
-//! frames between TAP interfaces, rings in shared memory, the NIC and its wire. The control process answers at the control socket, and tells the
+//! frames between TAP interfaces, rings in shared memory, the NIC and its wire; with `--cores` it is one for each, with a NIC and a wire of its own.
+//! The control process answers at the control socket, and tells the
 //! worker what concerns it; the gate answers at the sockets of hosts on rings, and hands the worker what is harmless of what they pass. Another gate
 //! answers virtual machines, which can't come again as these hosts can: it outlives the worker, and goes on with the next one.
 
@@ -17,6 +18,7 @@ pub mod inherited;
 mod link;
 mod meter;
 mod options;
+mod placement;
 mod rings_hosts;
 mod sleep;
 mod state;

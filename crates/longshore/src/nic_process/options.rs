@@ -16,6 +16,7 @@ use super::state::State;
 use crate::attach::Line;
 use crate::background::Background;
 use crate::config::ConfigFile;
+use crate::cores::Cores;
 use crate::sandbox::Identity;
 
 pub const EXAMPLES: &str = "\
@@ -32,6 +33,10 @@ Examples:
   sudo longshore nic --host tap:ls0,ip=10.9.0.1/24 --host rings:/run/files.sock \\
       --wire packet:eth1 --control /run/longshore.sock &
   sudo longshore serve --nic /run/files.sock --ip 10.9.0.2/24 --root /srv/files
+
+  # on two cores, a NIC with one of the servers on each
+  sudo longshore nic --host rings:/run/a.sock --host rings:/run/b.sock --cores 0,1 \\
+      --wire packet:eth1 --control /run/longshore.sock
 
   # a lossy wire to another TAP interface, captured
   sudo longshore nic --host tap:ls0 --wire tap:ls9 --control /run/longshore.sock \\
@@ -50,6 +55,7 @@ pub struct Options {
     /// tap:NAME[,ip=CIDR]... is Linux, through TAP interface NAME, as in tap:ls0,ip=10.9.0.1/24.
     /// rings:SOCKET[,mac=ADDRESS] is a longshore program that is started with --nic SOCKET.
     /// vfio-user:SOCKET[,mac=ADDRESS][,queues=N] is a virtual machine, which gets a PCI device.
+    /// The last two may have core=N: the Nth of --cores, from 0 on.
     #[allow(
         rustdoc::broken_intra_doc_links,
         reason = "brackets are those of options"
@@ -84,6 +90,11 @@ pub struct Options {
     /// Never sleep: lower latency, for a whole core
     #[arg(long)]
     pub busy_poll: bool,
+    /// Share the hosts out over so many cores, or these processors, as in 0,1 or 2-5: each has a
+    /// thread with a NIC of its own. tap: hosts are on the first, each other one on that with the
+    /// fewest
+    #[arg(long, value_name = "N|LIST", conflicts_with = "pcap")]
+    pub cores: Option<Cores>,
     /// Time for connections to finish after SIGTERM
     #[arg(long = "drain", value_name = "SECONDS", default_value_t = 10)]
     pub drain_seconds: u32,
@@ -159,6 +170,8 @@ pub struct RingsOption {
     pub mac: MacAddr,
     /// Most queues of a virtual machine's.
     pub queues: Option<u16>,
+    /// The core that it is to be on.
+    pub core: Option<u16>,
 }
 
 impl Options {
@@ -266,11 +279,12 @@ impl RingsOption {
         parts: impl Iterator<Item = &'a str>,
         is_guest: bool,
     ) -> Result<RingsOption, String> {
-        let (mut mac, mut queues) = (None, None);
+        let (mut mac, mut queues, mut core) = (None, None, None);
         for part in parts {
             let setting = part.split_once('=');
             match setting {
                 Some(("mac", address)) if mac.is_none() => mac = Some(unicast(address)?),
+                Some(("core", number)) if core.is_none() => core = Some(core_of(number)?),
                 Some(("queues", number)) if is_guest && queues.is_none() => {
                     queues = Some(guest_queues(number)?);
                 }
@@ -288,6 +302,7 @@ impl RingsOption {
             socket: PathBuf::from(socket),
             mac: mac.unwrap_or_else(|| address_of(socket)),
             queues: is_guest.then(|| queues.unwrap_or(GUEST_QUEUES)),
+            core,
         })
     }
 }
@@ -296,6 +311,12 @@ fn guest_queues(text: &str) -> Result<u16, String> {
     let number = text.parse().ok();
     let number = number.filter(|number| (1..=MOST_GUEST_QUEUES).contains(number));
     number.ok_or_else(|| format!("`{text}` queues are not possible; use 1 to {MOST_GUEST_QUEUES}"))
+}
+
+fn core_of(text: &str) -> Result<u16, String> {
+    let wrong =
+        |_| format!("`{text}` is no core; use 0 for the first of --cores, 1 for the second");
+    text.parse().map_err(wrong)
 }
 
 fn unknown_setting(part: &str, wanted: &str) -> String {

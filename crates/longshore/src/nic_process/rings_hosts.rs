@@ -1,6 +1,5 @@
 //! The NIC's hosts in other processes.
 
-use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -31,14 +30,16 @@ pub struct RingsHosts {
 }
 
 impl RingsHosts {
-    /// Without a gate.
+    /// Those of one NIC, without a gate; `all` hosts of the process share what it may have.
     ///
     /// # Errors
     /// What the system gives.
-    pub fn open<'a>(options: impl Iterator<Item = &'a RingsOption>) -> Result<RingsHosts> {
-        let options: Vec<_> = options.collect();
-        let limits = share_of(options.len());
-        let servers = options.iter().map(|option| {
+    pub fn open<'a>(
+        options: impl Iterator<Item = &'a RingsOption>,
+        all: usize,
+    ) -> Result<RingsHosts> {
+        let limits = share_of(all);
+        let servers = options.map(|option| {
             let mut limits = limits;
             if let Some(queues) = option.queues {
                 limits.config.queues = queues;
@@ -69,15 +70,8 @@ impl RingsHosts {
         }
     }
 
-    /// Says where they are.
-    pub fn announce(&self, out: &mut impl Write) {
-        for server in &self.servers {
-            let _ = writeln!(out, "host {} at {}", server.path().display(), server.mac());
-        }
-    }
-
     /// What to wait on for reading.
-    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> + Clone {
         self.servers.iter().map(Server::fd)
     }
 

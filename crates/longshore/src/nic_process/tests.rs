@@ -24,6 +24,7 @@ fn hosts_and_wires_are_read_from_the_command_line() {
         socket: "/run/a.sock".into(),
         mac: MacAddr([2, 0, 0, 0, 0, 7]),
         queues: None,
+        core: None,
     };
     let text = "rings:/run/a.sock,mac=02:00:00:00:00:07";
     assert_eq!(text.parse(), Ok(HostOption::Rings(given)));
@@ -35,6 +36,11 @@ fn hosts_and_wires_are_read_from_the_command_line() {
         panic!("{guest:?}");
     };
     assert_eq!(guest.queues, Some(2));
+    let placed = "rings:/run/a.sock,core=3".parse();
+    let Ok(HostOption::Rings(placed)) = placed else {
+        panic!("{placed:?}");
+    };
+    assert_eq!(placed.core, Some(3));
     for (text, wire) in [
         ("tap:ls1", WireOption::Tap("ls1".to_owned())),
         ("packet:eth0", WireOption::Packet("eth0".to_owned())),
@@ -75,6 +81,8 @@ fn a_wrong_host_or_wire_is_named_with_a_right_one() {
         ("vfio-user:/run/a,queues=17", "`17` queues", "1 to 16"),
         ("vfio-user:/run/a,queues=1,queues=2", "`queues=2`", "once"),
         ("rings:/run/a,queues=1", "`queues=1`", "mac=ADDRESS"),
+        ("rings:/run/a,core=-1", "`-1` is no core", "0 for the first"),
+        ("rings:/run/a,core=0,core=1", "`core=1`", "once"),
         ("mem:/run/a", "unknown host `mem`", "rings:SOCKET"),
     ] {
         let error = text.parse::<HostOption>().unwrap_err();

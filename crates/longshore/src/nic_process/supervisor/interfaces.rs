@@ -1,11 +1,12 @@
 //! What becomes of the interfaces that the NIC has made when it ends in order.
 
 use anyhow::{Context, Result};
-use port::tap::{Tap, TapConfig};
+use port::tap::TapConfig;
 use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use super::super::hosts::open_any;
 use super::super::options::{Options, WireOption};
 use super::super::state::State;
 use super::tell;
@@ -61,7 +62,7 @@ fn stays(name: &str, what: &str) {
 }
 
 fn remove(name: &str, state: &State) {
-    let tap = Tap::open(name, TapConfig::default());
+    let tap = open_any(name, TapConfig::default());
     match tap.map(|tap| tap.set_persistent(false)) {
         Ok(Ok(())) => state.forget(name),
         Ok(Err(error)) => tracing::warn!("can't remove {name}: {error}; run: ip link del {name}"),

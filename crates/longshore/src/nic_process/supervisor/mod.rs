@@ -29,6 +29,7 @@ use sd_notify::NotifyState;
 
 use super::link::{self, Heard};
 use super::options::Options;
+use super::placement;
 use super::sleep::until_readable;
 use super::state::State;
 use crate::background::Readiness;
@@ -54,6 +55,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub fn run(options: &Options) -> Result<ExitCode> {
     let readiness = options.background.begin()?;
     let signals = Signals::block().context("can't block signals")?;
+    placement::check(options)?;
     let directory = options.state_directory();
     if options.take_over {
         // What would keep this NIC from starting must not end the one that runs.

@@ -1,28 +1,36 @@
+use nic::{Nic, NicConfig};
 use port::memory::{LinkConfig, link as wire};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::super::channel::{self, ConnectionId, Header, Kind, MOST_BYTES};
 use super::super::link::{link, pair};
+use super::super::placement::tests::options;
+use super::super::sleep::until_readable;
 use super::*;
 
 fn worker(link: Uplink) -> Worker {
     Worker {
-        nic: Nic::new(NicConfig::new(secret().unwrap())),
+        path: DataPath::new(
+            Nic::new(NicConfig::new([7; 16])),
+            RingsHosts::open(std::iter::empty(), 0).unwrap(),
+            Box::new(wire(LinkConfig::for_mtu(1500)).0),
+            false,
+        ),
         hosts: Vec::new(),
-        rings: RingsHosts::open(std::iter::empty()).unwrap(),
-        wire: Box::new(wire(LinkConfig::for_mtu(1500)).0),
+        others: Others::default(),
+        placement: Placement::of(&options(&["rings:a"], &["--wire", "mem"])),
         link: Some(link),
         attachments: Attachments::default(),
         is_new: true,
         ending: None,
-        meter: Meter::start(),
     }
 }
 
 /// Whether anything is asked of it.
 fn is_asked(worker: &Worker, quiet: BorrowedFd<'_>) -> bool {
     let now = Instant::now();
-    until_readable(worker.asked(quiet), usize::MAX, now, Some(now))
+    let asked = asked(&worker.attachments, worker.link.as_ref(), quiet);
+    until_readable(asked, usize::MAX, now, Some(now))
 }
 
 /// The first one dies while connections come to rest.

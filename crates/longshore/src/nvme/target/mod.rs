@@ -88,7 +88,7 @@ pub fn run(options: &Target) -> Result<()> {
         others,
         refreshed: Instant::now(),
     };
-    let served = cores.pin(0).and_then(|()| {
+    let served = cores.pin(0).and_then(|_| {
         crate::background::announce(format_args!("{}", announcement.trim_end()));
         readiness.tell()?;
         let mut service = Service {
