@@ -1,7 +1,7 @@
 # `longshore nic --cores`: two NICs in one process, each with some of the hosts. Hosts of both reach each other, Linux behind a TAP interface, and
 # the other end of the wire; and what happens when the process dies under load, and when it is told to end.
 . "$(dirname "$0")/harness.sh"
-needs ip curl openssl unshare nsenter python3
+needs ip curl openssl unshare nsenter python3 taskset
 
 ip link set lo up
 make_certificates
@@ -14,7 +14,7 @@ seq -f '%063.0f' 1 131072 >"$scratch/root/digits"
 other_host "$peer4"
 
 cores=2
-[[ $(nproc) -lt 2 ]] || cores=$(taskset -pc $$ 2>/dev/null | sed 's/.*: //; s/-/,/' | cut -d, -f1,2)
+[[ $(nproc) -lt 2 ]] || cores=$(taskset -pc $$ | sed 's/.*: //; s/-/,/' | cut -d, -f1,2)
 # start_nic WIRE OPTION…: Linux is on the first core, so that the server is on the second one, and the client on the first.
 start_nic() {
     local wire=$1
@@ -89,7 +89,7 @@ try 'the NICs encrypt' at_least 16000000 nic tx_tls_encrypted_bytes
 try 'the NICs decrypt' at_least 4000000 nic rx_tls_decrypted_bytes
 for worker in 0 1; do
     for counter in rx_packets tx_packets tx_passed rx_passed; do
-        try "worker $worker works: $counter" at_least 100 "worker $worker" "$counter"
+        try "worker $worker works: $counter" at_least 20 "worker $worker" "$counter"
     done
 done
 if command -v ping >/dev/null; then

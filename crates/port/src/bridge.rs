@@ -4,7 +4,7 @@
 //! ```text
 //!  NIC 0 ──▶ bridge 0 ──▶ wire 0       by the destination: another NIC's ring, the wire, or all of them
 //!              │    ▲
-//!         ring ▼    │ ring             full: the frame is lost, as on a wire
+//!         ring ▼    │ ring             half full: the frame is lost, as on a wire
 //!              │    │
 //!  NIC 1 ──▶ bridge 1 ──▶ wire 1
 //! ```
@@ -27,8 +27,7 @@ use crate::{Fill, Port, Source, Take};
 #[derive(Debug)]
 pub struct Bridged<P>(Member<P, Addresses>);
 
-/// Makes the wires of as many NICs, each of which has the addresses with its number. A wire should have a descriptor to wait on, for its NIC
-/// is woken by that.
+/// One wire for each NIC: NIC `i` has the addresses of worker `i`. A wire should have a descriptor to wait on, for its NIC is woken by that.
 ///
 /// # Errors
 /// The process can have no more descriptors.
@@ -36,7 +35,7 @@ pub struct Bridged<P>(Member<P, Addresses>);
 /// # Panics
 /// If there are more or fewer wires than NICs.
 pub fn bridge<P: Port>(addresses: Addresses, wires: Vec<P>) -> io::Result<Vec<Bridged<P>>> {
-    // Packets that the system has merged come by any wire.
+    // Any wire may deliver super-frames: the system merges packets.
     let members = members(addresses, wires, MAX_SUPER_FRAME)?;
     Ok(members.into_iter().map(Bridged).collect())
 }
@@ -56,7 +55,7 @@ impl Source for Sorted<'_> {
             Some(parts) => !self.exchange.sort_sent(buffer, parts),
             None => false,
         };
-        // Where they are: they are large, and nearly all are for the wire.
+        // In their place, for they are large to move, and nearly all are for the wire.
         if self.was_passed {
             parts = None;
         }
@@ -92,7 +91,7 @@ impl<P: Port> Port for Bridged<P> {
                 Err(error) => break Err(error),
             }
             // What the rings hold is bounded, and the wire wants its turn to receive.
-            if !was_passed || passed >= BATCH {
+            if !was_passed || sent + passed >= BATCH {
                 break Ok(());
             }
         };
@@ -125,7 +124,7 @@ impl<P: Port> Port for Bridged<P> {
     }
 }
 
-/// Frames for other NICs alone in one call to `transmit`.
+/// After so many frames a call to `transmit` passes no more; the wire takes at most as many beside the last one as it takes in a call.
 const BATCH: usize = 64;
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 //!  queue 1 of the wire ──▶ exchange 1 ──▶ worker 1
 //! ```
 //!
-//! Whose a frame is says a function of its bytes, not the queue by which it came: [`Steering`] by its flow, where workers share their addresses,
-//! [`Addresses`](wire::packet::Addresses) by its destination, where each has its own. Where the wire chooses queues as the workers send, as
+//! A frame's bytes decide which worker it belongs to, not the queue by which it came: its flow where workers share their addresses ([`Steering`]),
+//! its destination where each has its own ([`Addresses`](wire::packet::Addresses)). Where the wire chooses queues as the workers send, as
 //! a TAP does, few frames are passed on.
 
 use std::io;
@@ -35,7 +35,7 @@ counters! {
         rx_pass_dropped,
         /// Frames sent to another worker's hosts.
         tx_passed,
-        /// Frames for another worker's hosts dropped because its ring was full.
+        /// Frames for another worker's hosts dropped because its ring was half full.
         tx_pass_dropped,
     }
 }
@@ -68,7 +68,6 @@ pub struct Exchange<S = Steering> {
 
 #[derive(Debug)]
 struct Outgoing {
-    to: usize,
     ring: Producer,
     /// Some frames are in the ring that the other worker may not know of.
     is_filled: bool,
@@ -98,7 +97,6 @@ impl<S: Steer> Exchange<S> {
                 made[to].incoming.push(consumer);
                 let wake = Arc::clone(&made[to].wake);
                 made[from].outgoing.push(Outgoing {
-                    to,
                     ring: producer,
                     is_filled: false,
                     wake,
@@ -108,17 +106,17 @@ impl<S: Steer> Exchange<S> {
         Ok(made)
     }
 
-    /// Takes a frame that has come from the wire: gives it to `take` if it is this worker's, else to whose it is, once
-    /// [`publish`](Self::publish) is called.
+    /// Takes a frame that has come from the wire: gives it to `take` if it is this worker's, else to the worker that it belongs
+    /// to, once [`publish`](Self::publish) is called.
     #[inline]
     pub fn sort(&mut self, frame: &[u8], meta: Meta, take: &mut Take<'_>) {
         match self.steering.destination(frame) {
             Destination::Worker(worker) if worker == self.worker => take(frame, meta),
             Destination::Any => take(frame, meta),
-            Destination::Worker(worker) => self.pass_on(worker, frame, meta),
+            Destination::Worker(worker) => self.pass_on(place(self.worker, worker), frame, meta),
             Destination::All => {
                 for at in 0..self.outgoing.len() {
-                    self.pass_on(self.outgoing[at].to, frame, meta);
+                    self.pass_on(at, frame, meta);
                 }
                 take(frame, meta);
             }
@@ -126,39 +124,42 @@ impl<S: Steer> Exchange<S> {
     }
 
     /// Takes a frame that this worker sends, whose head is the first bytes of `buffer`: passes it on if it is for another worker, as
-    /// [`sort`](Self::sort) does. Whether it is for the wire, too or alone.
+    /// [`sort`](Self::sort) does. True if the frame also, or only, goes to the wire.
+    ///
+    /// Of a ring it takes half at most: what hosts send to each other does not displace what comes from the wire.
     #[inline]
     pub(crate) fn sort_sent(&mut self, buffer: &[u8], parts: &Parts<'_>) -> bool {
         match self.steering.destination(&buffer[..parts.head]) {
             Destination::Worker(worker) if worker != self.worker => {
-                self.pass_sent(worker, buffer, parts);
+                self.pass_sent(place(self.worker, worker), buffer, parts);
                 false
             }
             Destination::Worker(_) | Destination::Any => true,
             Destination::All => {
                 for at in 0..self.outgoing.len() {
-                    self.pass_sent(self.outgoing[at].to, buffer, parts);
+                    self.pass_sent(at, buffer, parts);
                 }
                 true
             }
         }
     }
 
-    fn pass_on(&mut self, worker: usize, frame: &[u8], meta: Meta) {
-        let outgoing = &mut self.outgoing[place(self.worker, worker)];
-        let is_passed = outgoing.put(frame.len(), meta, |room| room.copy_from_slice(frame));
+    fn pass_on(&mut self, at: usize, frame: &[u8], meta: Meta) {
+        let is_passed =
+            self.outgoing[at].put(frame.len(), meta, |room| room.copy_from_slice(frame));
         match is_passed {
             true => self.counters.rx_passed_on += 1,
             false => self.counters.rx_pass_dropped += 1,
         }
     }
 
-    fn pass_sent(&mut self, worker: usize, buffer: &[u8], parts: &Parts<'_>) {
-        let outgoing = &mut self.outgoing[place(self.worker, worker)];
-        let is_passed = outgoing.put(parts.len(), parts.meta, |room| {
-            room[..parts.head].copy_from_slice(&buffer[..parts.head]);
-            parts.gather(room);
-        });
+    fn pass_sent(&mut self, at: usize, buffer: &[u8], parts: &Parts<'_>) {
+        let outgoing = &mut self.outgoing[at];
+        let is_passed = !outgoing.ring.is_half_full()
+            && outgoing.put(parts.len(), parts.meta, |room| {
+                room[..parts.head].copy_from_slice(&buffer[..parts.head]);
+                parts.gather(room);
+            });
         match is_passed {
             true => self.counters.tx_passed += 1,
             false => self.counters.tx_pass_dropped += 1,

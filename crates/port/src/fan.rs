@@ -41,7 +41,7 @@ pub fn fan<P: Port>(steering: Steering, queues: Vec<P>) -> io::Result<Vec<Member
     members(steering, queues, largest.unwrap_or(0))
 }
 
-/// The same, whatever says whose a frame is, with the most bytes of one.
+/// As [`fan`], with anything that decides which worker a frame belongs to, and the most bytes of one.
 pub(crate) fn members<P: Port, S: Steer>(
     steering: S,
     queues: Vec<P>,
@@ -95,9 +95,18 @@ impl<P: Port, S: Steer> Port for Member<P, S> {
         } = self;
         // A flow that has come by another queue before: what is left of that comes first.
         let passed = exchange.receive(take);
-        let received = queue.receive(now, &mut |frame, meta| exchange.sort(frame, meta, take));
+        let mut received = 0;
+        // As many as were passed on, if there are: others can't keep this worker from its queue.
+        let ended = loop {
+            let count = queue.receive(now, &mut |frame, meta| exchange.sort(frame, meta, take));
+            received += *count.as_ref().unwrap_or(&0);
+            match count {
+                Ok(1..) if received < passed => {}
+                ended => break ended,
+            }
+        };
         exchange.publish();
-        Ok(passed + received?)
+        ended.map(|_| passed + received)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

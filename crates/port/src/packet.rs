@@ -70,7 +70,7 @@ pub struct Packet {
     interface: String,
     index: u32,
     capabilities: Capabilities,
-    /// Headers and frames that are received, one in each [`STRIDE`]. No room: it sends alone.
+    /// Headers and frames that are received, one in each [`STRIDE`]. Empty of a send-only port.
     incoming: Box<[u8]>,
     /// Headers and frames that are sent, one behind the other.
     outgoing: Box<[u8]>,
@@ -96,7 +96,7 @@ impl Packet {
         Packet::open_for(interface, config, true)
     }
 
-    /// Opens an interface for sending alone: another port receives what comes.
+    /// Opens an interface, send-only: another port receives what comes.
     ///
     /// # Errors
     /// As [`open`](Self::open).

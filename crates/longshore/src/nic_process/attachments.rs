@@ -83,13 +83,13 @@ impl Attachments {
         self.channel.as_ref().map(AsFd::as_fd)
     }
 
-    /// Does what is asked for; `tell` answers what does not concern libraries. A control process that makes no sense, or does not read, is let go of:
+    /// Does what is asked for; `tell` answers what does not concern libraries, if it can. A control process that makes no sense, or does not read, is let go of:
     /// libraries come back with the next one.
     pub fn poll(
         &mut self,
         now: Instant,
         hosts: &mut [Host],
-        mut tell: impl FnMut(&Question<'_>, &[Host]) -> Vec<u8>,
+        mut tell: impl FnMut(&Question<'_>, &[Host]) -> Option<Vec<u8>>,
     ) {
         for _ in 0..MOST_MESSAGES {
             match self.serve(now, hosts, &mut tell) {
@@ -116,7 +116,7 @@ impl Attachments {
         &mut self,
         now: Instant,
         hosts: &mut [Host],
-        mut tell: impl FnMut(&Question<'_>, &[Host]) -> Vec<u8>,
+        mut tell: impl FnMut(&Question<'_>, &[Host]) -> Option<Vec<u8>>,
     ) -> Result<(), Errno> {
         let Attachments {
             registry,
@@ -139,11 +139,14 @@ impl Attachments {
             })
         };
         match header.kind {
-            Kind::Stat => reply(Kind::Counters, &tell(&Question::Counters, hosts)),
-            Kind::Fault => reply(
-                Kind::Failed,
-                &tell(&Question::Fault(message.payload), hosts),
-            ),
+            Kind::Stat => match tell(&Question::Counters, hosts) {
+                Some(counters) => reply(Kind::Counters, &counters),
+                None => Ok(()),
+            },
+            Kind::Fault => match tell(&Question::Fault(message.payload), hosts) {
+                Some(failure) => reply(Kind::Failed, &failure),
+                None => Ok(()),
+            },
             Kind::Closed => {
                 if let Some(tenant) = tenants.remove(&header.connection) {
                     check_owner(&tenant, header)?;

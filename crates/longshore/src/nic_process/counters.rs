@@ -7,11 +7,11 @@ use super::worker::DataPath;
 use crate::control::{CounterGroup, totals_of_nics};
 
 /// The counters of every part, as `ethtool -S` has them: of each host's driver and interface, of the NIC, of its wire; and where the
-/// thread's time went. Of several cores, the sums of these, and a few of each.
+/// threads' time went. Of several cores, the sums of these, and some counters of each core.
 pub fn groups(
     hosts: &[Host],
     path: &DataPath,
-    others: impl Iterator<Item = Vec<CounterGroup>>,
+    others: Vec<Vec<CounterGroup>>,
 ) -> Vec<CounterGroup> {
     let mut groups = Vec::new();
     for host in hosts {

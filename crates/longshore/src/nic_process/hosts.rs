@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use attachment::Errno;
 use linux::{Config, KernelSockets, LinuxFunction, SocketAt, Sockets, StateConfig};
 use nic::{FunctionId, Nic};
@@ -254,7 +254,12 @@ impl<'a> Interfaces<'a> {
         let queues = match count {
             1 if self.state.has_made(name) => vec![open_any(name, config)?],
             1 => vec![Tap::open(name, config)?],
-            _ => Tap::open_queues(name, config, count)?,
+            _ => Tap::open_queues(name, config, count).map_err(|error| match error {
+                OpenError::NoQueues { .. } if self.state.has_made(name) => anyhow!(
+                    "{name} was made by a NIC on one core; for several, run first: ip link del {name}"
+                ),
+                error => error.into(),
+            })?,
         };
         let tap = &queues[0];
         if is_new {

@@ -1,4 +1,4 @@
-//! Where the time of the NIC's thread goes.
+//! Where the time of a NIC's thread goes.
 
 use host::read_cycles;
 

@@ -91,9 +91,9 @@ pub struct Options {
     #[arg(long)]
     pub busy_poll: bool,
     /// Share the hosts out over so many cores, or these processors, as in 0,1 or 2-5: each has a
-    /// thread with a NIC of its own. tap: hosts are on the first, each other one on that with the
-    /// fewest
-    #[arg(long, value_name = "N|LIST", conflicts_with = "pcap")]
+    /// thread with a NIC of its own. tap: hosts are on the first, each other one on the core with
+    /// the fewest
+    #[arg(long, value_name = "N|LIST")]
     pub cores: Option<Cores>,
     /// Time for connections to finish after SIGTERM
     #[arg(long = "drain", value_name = "SECONDS", default_value_t = 10)]
@@ -189,6 +189,11 @@ impl Options {
             HostOption::Tap(_) => None,
             HostOption::Rings(rings) | HostOption::Guest(rings) => Some(rings),
         })
+    }
+
+    /// How many cores there are.
+    pub fn cores(&self) -> usize {
+        self.cores.as_ref().map_or(1, Cores::count).into()
     }
 
     /// How long connections may take to come to rest at the end.
@@ -289,11 +294,11 @@ impl RingsOption {
                     queues = Some(guest_queues(number)?);
                 }
                 _ if is_guest => {
-                    let wanted = "mac=ADDRESS or queues=N once, as in queues=4";
+                    let wanted = "mac=ADDRESS, queues=N or core=N once, as in queues=4";
                     return Err(unknown_setting(part, wanted));
                 }
                 _ => {
-                    let wanted = "mac=ADDRESS once, as in mac=02:00:00:00:00:01";
+                    let wanted = "mac=ADDRESS or core=N once, as in mac=02:00:00:00:00:01";
                     return Err(unknown_setting(part, wanted));
                 }
             }

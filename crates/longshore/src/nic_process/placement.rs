@@ -24,7 +24,7 @@ impl Placement {
     /// Hosts behind TAP interfaces are on the first core, those that name a core on that one, and each of the others, in their order, on the
     /// core with the fewest.
     pub fn of(options: &Options) -> Placement {
-        let cores = usize::from(options.cores.as_ref().map_or(1, Cores::count));
+        let cores = options.cores();
         let mut hosts = vec![0; cores];
         hosts[0] = options.taps().count();
         let named = options.rings().filter_map(|option| option.core);
@@ -91,7 +91,7 @@ impl Placement {
 /// # Errors
 /// They can't; the message says what to do.
 pub fn check(options: &Options) -> Result<()> {
-    let cores = usize::from(options.cores.as_ref().map_or(1, Cores::count));
+    let cores = options.cores();
     let beyond = |option: &RingsOption| option.core.filter(|core| usize::from(*core) >= cores);
     if let Some(core) = options.rings().find_map(beyond) {
         anyhow::bail!(
@@ -99,9 +99,14 @@ pub fn check(options: &Options) -> Result<()> {
             cores - 1
         );
     }
+    options.cores.iter().try_for_each(Cores::check)?;
     if cores == 1 {
         return Ok(());
     }
+    ensure!(
+        options.pcap.is_none(),
+        "--pcap does not go with several --cores, each of which has a wire; capture on the interface, or use one core"
+    );
     ensure!(
         !matches!(options.wire, WireOption::Xdp(_)),
         "--cores does not go with --wire xdp:, which has one thread; use packet: or one core"
@@ -113,7 +118,7 @@ pub fn check(options: &Options) -> Result<()> {
         cores <= useful,
         "{cores} cores have nothing to do for these hosts; give at most {useful}: each host at a socket is on one core, and all tap: hosts are on the first"
     );
-    options.cores.iter().try_for_each(Cores::check)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -215,6 +220,16 @@ pub(super) mod tests {
             ),
             (&two, &["--wire", "xdp:eth0", "--cores", "2"], "packet:"),
             (&["rings:a,core=1"], &["--wire", "mem"], "core=1"),
+            (
+                &["rings:a"],
+                &["--wire", "mem", "--cores", "1023,"],
+                "processor 1023",
+            ),
+            (
+                &two,
+                &["--wire", "mem", "--cores", "2", "--pcap", "f"],
+                "--pcap",
+            ),
             (
                 &two,
                 &["--wire", "mem", "--cores", "0,1023"],

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use nic::{FunctionId, Nic};
 use rings::fault::MAX_GUARDED;
 use rings::{Limits, Server};
+use wire::ethernet::MacAddr;
 
 use super::options::RingsOption;
 
@@ -79,6 +80,12 @@ impl RingsHosts {
     /// readable, which it is no longer then.
     pub fn poll(&mut self, nic: &mut Nic) {
         self.servers.iter_mut().for_each(|server| server.poll(nic));
+    }
+
+    /// Each host's address, and whether the host is there.
+    pub fn present(&self) -> impl Iterator<Item = (MacAddr, bool)> {
+        let servers = self.servers.iter();
+        servers.map(|server| (server.mac(), server.function().is_some()))
     }
 
     /// Wakes the hosts that slept when the NIC showed them something.

@@ -68,7 +68,7 @@ fn packet(name: &str, config: PacketConfig, cores: usize) -> Result<Vec<Wire>> {
     Ok(ports)
 }
 
-/// Nothing is at the other end: frames for the wire are lost. A core that others pass frames on to sleeps on a descriptor.
+/// Nothing is at the other end: frames for the wire are lost. With several cores it has a descriptor to sleep on.
 fn nowhere(cores: usize) -> Result<Wire> {
     let config = LinkConfig {
         eventfd: cores > 1,
@@ -78,21 +78,23 @@ fn nowhere(cores: usize) -> Result<Wire> {
     Ok(Box::new(end))
 }
 
-/// Lets the cores' NICs reach each other, whose hosts have these addresses; one core's wire stays as it is.
+/// Lets the cores' NICs reach each other, whose hosts have these addresses, and gives what is to know which of these hosts are there; one core's
+/// wire stays as it is.
 ///
 /// # Errors
 /// Two hosts have an address, or the system has no descriptors to give.
 pub fn join(
     wires: Vec<Wire>,
     addresses: impl Iterator<Item = (MacAddr, usize)>,
-) -> Result<Vec<Wire>> {
+) -> Result<(Vec<Wire>, Option<Addresses>)> {
     if wires.len() == 1 {
-        return Ok(wires);
+        return Ok((wires, None));
     }
     let addresses = Addresses::new(wires.len(), addresses)
         .context("two hosts have one MAC address; give --host rings: a mac=ADDRESS of its own")?;
-    let bridged = bridge(addresses, wires).context("no descriptors for --cores")?;
-    Ok(bridged.into_iter().map(boxed).collect())
+    let bridged = bridge(addresses.clone(), wires).context("no descriptors for --cores")?;
+    let wires = bridged.into_iter().map(boxed).collect();
+    Ok((wires, Some(addresses)))
 }
 
 /// Whether frames can pass an interface, if it is there.

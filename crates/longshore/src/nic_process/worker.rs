@@ -1,5 +1,5 @@
-//! The process that is the NIC: one thread, or one on each core, moves frames, works while there is work and sleeps otherwise; others do what
-//! tenants and rings hosts can make take long.
+//! The process that is the NIC: one thread, or one on each core, moves frames, works while there is work and sleeps otherwise; other threads do
+//! what may take long because of what tenants and hosts on rings have asked for.
 //!
 //! ```text
 //!   first thread: signals, the link, the control process, TAP hosts      thread of another core
@@ -9,7 +9,7 @@
 //!   bridge 0 ═════════════════════════════ frames ═════════════════════ bridge 1
 //! ```
 //!
-//! No thread waits for another one, but for a fault on purpose and at the end, for a bounded time.
+//! No thread waits for another one, but to copy its counters, for a fault on purpose and at the end, for a bounded time.
 
 mod data_path;
 mod other;
@@ -73,9 +73,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 /// A NIC with all that it is plugged into, and those of other cores.
 struct Worker {
+    /// Dropped first: their threads pass frames to this one.
+    others: Others,
     path: DataPath,
     hosts: Vec<Host>,
-    others: Others,
     placement: Placement,
     /// To the supervisor. Its end stays readable, so it is closed then.
     link: Option<Uplink>,
@@ -103,16 +104,28 @@ impl Worker {
         let hosts = hosts.collect::<Result<Vec<_>>>()?;
         let of_rings = options.rings().map(|option| option.mac);
         let of_taps = hosts.iter().map(|host| (host.function().mac(), 0));
-        let wires = wire::join(wires, of_rings.zip(placement.each()).chain(of_taps))?;
+        let of_all = of_rings.zip(placement.each()).chain(of_taps);
+        let (wires, addresses) = wire::join(wires, of_all)?;
+        if let Some(addresses) = &addresses {
+            let taps = hosts.iter().map(|host| host.function().mac());
+            taps.for_each(|mac| addresses.set_present(mac, true));
+        }
         let mut paths = Vec::new();
         for (core, (nic, wire)) in nics.into_iter().zip(wires).enumerate() {
             let rings = RingsHosts::open(placement.on(core, options), options.rings().count())?;
-            paths.push(DataPath::new(nic, rings, wire, options.busy_poll));
+            let addresses = addresses.clone();
+            paths.push(DataPath::new(
+                nic,
+                rings,
+                wire,
+                addresses,
+                options.busy_poll,
+            ));
         }
         let worker = Worker {
+            others: Others::default(),
             path: paths.remove(0),
             hosts,
-            others: Others::default(),
             placement,
             link: Some(link),
             attachments: Attachments::default(),
@@ -127,11 +140,11 @@ impl Worker {
         let one = Cores::default();
         let cores = options.cores.as_ref().unwrap_or(&one);
         self.others = Others::start(paths, cores)?;
-        self.path.pinned = cores.pin(0)?;
+        self.path.pin(cores, 0);
         Ok(())
     }
 
-    /// Says where its hosts are, if anybody reads it.
+    /// Says where its hosts are, if standard output is open.
     fn announce(&self, options: &Options) {
         let mut out = io::stdout().lock();
         for option in options.rings() {
@@ -162,7 +175,7 @@ impl Worker {
                     self.begin_to_end(now, options.drain());
                 }
                 self.hear(now, options.drain());
-                self.path.rings.poll(&mut self.path.nic);
+                self.path.poll_hosts();
                 self.answer(now, options.faults);
             }
         }
@@ -240,21 +253,23 @@ impl Worker {
         } = self;
         attachments.poll(now, hosts, |question, hosts| match question {
             Question::Counters => {
-                let groups = counters::groups(hosts, path, others.counters());
-                serde_json::to_vec(&groups).unwrap_or_default()
+                // A core that hangs is told of as one core's NIC is: there is no answer.
+                let counted = others.counters(now);
+                let groups = counted.map(|counted| counters::groups(hosts, path, counted));
+                groups.and_then(|groups| serde_json::to_vec(&groups).ok())
             }
             Question::Fault(request) => {
                 let done = faults::inject(request, may_fail, |host, fault| {
                     faults::inject_here(host, fault, hosts, &path.rings, &mut path.nic)
                         || others.inject(host, fault)
                 });
-                done.err().unwrap_or_default().into_bytes()
+                Some(done.err().unwrap_or_default().into_bytes())
             }
         });
     }
 }
 
-/// What becomes readable when somebody asks for something, but for hosts on rings.
+/// What becomes readable when a request comes, except from hosts on rings.
 fn asked<'a>(
     attachments: &'a Attachments,
     link: Option<&'a Uplink>,

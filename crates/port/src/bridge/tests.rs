@@ -7,6 +7,7 @@ use crate::memory::{End, LinkConfig, link};
 
 /// NICs with one address each, and the far ends of their wires.
 struct Rig {
+    addresses: Addresses,
     nics: Vec<Bridged<End>>,
     far: Vec<End>,
 }
@@ -18,10 +19,12 @@ impl Rig {
             ..LinkConfig::for_mtu(1500)
         };
         let (far, near) = (0..nics).map(|_| link(config)).unzip();
-        let addresses = (0..nics).map(|nic| (address(nic), nic));
-        let addresses = Addresses::new(nics, addresses).unwrap();
+        let of = (0..nics).map(|nic| (address(nic), nic));
+        let addresses = Addresses::new(nics, of).unwrap();
+        (0..nics).for_each(|nic| addresses.set_present(address(nic), true));
         Rig {
-            nics: bridge(addresses, near).unwrap(),
+            nics: bridge(addresses.clone(), near).unwrap(),
+            addresses,
             far,
         }
     }
@@ -126,6 +129,21 @@ fn frames_behind_one_that_passes_go_to_the_wire_in_order() {
 }
 
 #[test]
+fn a_host_that_is_not_there_is_reached_by_the_wire_from_every_nic() {
+    let mut rig = Rig::new(3);
+    rig.addresses.set_present(address(2), false);
+    let frames = vec![frame(address(2), 1)];
+    for nic in 0..3 {
+        rig.send(nic, &frames);
+        assert_eq!(rig.came(nic)[1], frames);
+    }
+    assert_eq!(rig.came(2)[0], NOTHING[0]);
+    rig.addresses.set_present(address(2), true);
+    rig.send(0, &frames);
+    assert_eq!(rig.came(2)[0], frames);
+}
+
+#[test]
 fn multicast_goes_to_all_others_and_to_the_senders_wire() {
     let mut rig = Rig::new(3);
     let everyone = vec![frame(MacAddr::BROADCAST, 1)];
@@ -169,8 +187,48 @@ fn a_nic_that_takes_nothing_loses_frames_and_holds_up_no_other() {
     assert!(dropped > 0 && dropped < rounds, "{dropped}");
     let came = rig.came(1)[0].len() as u64;
     assert_eq!(came + dropped, rounds);
-    rig.send(0, &[large.clone()]);
+    rig.send(0, std::slice::from_ref(&large));
     assert_eq!(rig.came(1)[0], [large], "there is room again");
+}
+
+#[test]
+fn what_hosts_send_leaves_room_for_what_comes_from_the_wire() {
+    let mut rig = Rig::new(2);
+    let large: Vec<u8> = [&address(1).0[..], &[7; 60_000]].concat();
+    while rig.counter(0, "tx_pass_dropped") == 0 {
+        rig.send(0, std::slice::from_ref(&large));
+    }
+    let passed = rig.counter(0, "tx_passed");
+    let from_wire = frame(address(1), 2);
+    for _ in 0..100 {
+        let mut left = Some(&from_wire);
+        let mut fill = |buffer: &mut [u8]| {
+            let frame = left.take()?;
+            buffer[..frame.len()].copy_from_slice(frame);
+            Some((frame.len(), META))
+        };
+        rig.far[0].transmit(Instant::now(), &mut fill).unwrap();
+        rig.came(0);
+    }
+    assert_eq!(rig.counter(0, "rx_pass_dropped"), 0);
+    assert_eq!(rig.came(1)[0].len() as u64, passed + 100);
+}
+
+#[test]
+fn a_nic_that_is_sent_much_by_others_receives_from_its_wire() {
+    let mut rig = Rig::new(2);
+    let from_other: Vec<_> = (0..64).map(|nth| frame(address(1), nth)).collect();
+    rig.send(0, &from_other);
+    let mut left = 200;
+    let mut fill = |buffer: &mut [u8]| {
+        left = u32::checked_sub(left, 1)?;
+        buffer[..200].fill(0);
+        buffer[..6].copy_from_slice(&address(1).0);
+        Some((200, META))
+    };
+    rig.far[1].transmit(Instant::now(), &mut fill).unwrap();
+    let received = rig.nics[1].receive(Instant::now(), &mut |_, _| {}).unwrap();
+    assert!(received >= 128, "{received}");
 }
 
 #[test]
@@ -179,6 +237,10 @@ fn a_call_passes_a_bounded_number_of_frames() {
     let many: Vec<_> = (0..100).map(|nth| frame(address(1), nth)).collect();
     assert_eq!(rig.send(0, &many), BATCH);
     assert_eq!(rig.came(1)[0], many[..BATCH]);
+    let by_turns: Vec<_> = (0..400)
+        .map(|nth| frame(address(1 + nth % 2 * 9), 1))
+        .collect();
+    assert_eq!(rig.send(0, &by_turns), BATCH + 1);
 }
 
 #[test]

@@ -125,6 +125,16 @@ impl Producer {
         self.shared.head.awake();
     }
 
+    /// Whether more than half of the ring's bytes are the consumer's.
+    #[inline]
+    pub(crate) fn is_half_full(&mut self) -> bool {
+        let half = self.shared.capacity() / 2;
+        if self.tail - self.head > half {
+            self.head = self.shared.head.value.load(Ordering::Acquire);
+        }
+        self.tail - self.head > half
+    }
+
     pub(crate) fn is_connected(&self) -> bool {
         !self.shared.closed.load(Ordering::Acquire)
     }

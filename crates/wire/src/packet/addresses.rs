@@ -1,24 +1,36 @@
 //! Which of several NICs a frame is for, each of which has addresses of its own.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::steering::{Destination, Steer};
 use crate::ethernet::{self, MacAddr};
 
-/// The workers of MAC addresses. Frames to no station alone are each worker's; those for an address that no worker has are
-/// [`Any`](Destination::Any)'s.
+/// The workers of MAC addresses. Multicast frames go to every worker; a frame for an address whose host is not there may be
+/// [`Any`](Destination::Any) worker's.
+///
+/// Clones share what they know of which hosts are there.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     /// Sorted by address, which is compared as a number.
-    entries: Box<[(u64, usize)]>,
+    entries: Arc<[Entry]>,
     workers: usize,
 }
 
-/// Two workers are to have the same address.
+#[derive(Debug)]
+struct Entry {
+    mac: u64,
+    worker: usize,
+    is_present: AtomicBool,
+}
+
+/// An address is given to two workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("two NICs are to have the address {0}")]
 pub struct AddressTwice(pub MacAddr);
 
 impl Addresses {
-    /// Of so many workers, each address with the number of its worker.
+    /// Of so many workers, each address with the number of its worker. No host is there yet.
     ///
     /// # Errors
     /// An address is there twice.
@@ -36,7 +48,11 @@ impl Addresses {
         }
         let entries = entries.into_iter().map(|(mac, worker)| {
             assert!(worker < workers, "{mac} is of no worker");
-            (mac.number(), worker)
+            Entry {
+                mac: mac.number(),
+                worker,
+                is_present: AtomicBool::new(false),
+            }
         });
         Ok(Addresses {
             entries: entries.collect(),
@@ -44,12 +60,27 @@ impl Addresses {
         })
     }
 
-    /// The worker of an address, if it is one's.
+    /// The worker of the host that is there with this address.
     #[must_use]
     pub fn worker(&self, mac: MacAddr) -> Option<usize> {
-        let entries = &self.entries;
-        let place = entries.binary_search_by_key(&mac.number(), |(mac, _)| *mac);
-        Some(entries[place.ok()?].1)
+        let entry = self.entry(mac)?;
+        // Frames are lost, as on a wire, around the moment of a change: nothing else depends on it.
+        let is_present = entry.is_present.load(Ordering::Relaxed);
+        is_present.then_some(entry.worker)
+    }
+
+    /// Says whether the host with an address is there from now on; nothing of an address that no worker has.
+    pub fn set_present(&self, mac: MacAddr, is_present: bool) {
+        if let Some(entry) = self.entry(mac) {
+            entry.is_present.store(is_present, Ordering::Relaxed);
+        }
+    }
+
+    fn entry(&self, mac: MacAddr) -> Option<&Entry> {
+        let place = self
+            .entries
+            .binary_search_by_key(&mac.number(), |entry| entry.mac);
+        Some(&self.entries[place.ok()?])
     }
 }
 
@@ -82,6 +113,9 @@ mod tests {
     #[test]
     fn a_frame_is_the_workers_that_has_its_destination() {
         let addresses = Addresses::new(3, [(mac(9), 2), (mac(1), 0), (mac(5), 2)]).unwrap();
+        for address in [1, 5, 9, 2] {
+            addresses.set_present(mac(address), true);
+        }
         let destination = |to: MacAddr| addresses.destination(&[&to.0[..], &[0; 54]].concat());
         for (address, worker) in [(1, 0), (5, 2), (9, 2)] {
             assert_eq!(destination(mac(address)), Destination::Worker(worker));
@@ -95,6 +129,18 @@ mod tests {
         );
         assert_eq!(addresses.destination(&[2; 5]), Destination::Any);
         assert_eq!(addresses.workers(), 3);
+    }
+
+    #[test]
+    fn a_frame_for_a_host_that_is_not_there_may_be_any_workers() {
+        let addresses = Addresses::new(2, [(mac(1), 1)]).unwrap();
+        let its = addresses.clone();
+        let frame = [&mac(1).0[..], &[0; 54]].concat();
+        assert_eq!(its.destination(&frame), Destination::Any);
+        addresses.set_present(mac(1), true);
+        assert_eq!(its.destination(&frame), Destination::Worker(1));
+        addresses.set_present(mac(1), false);
+        assert_eq!(its.destination(&frame), Destination::Any);
     }
 
     #[test]

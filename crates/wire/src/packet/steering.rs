@@ -35,13 +35,14 @@ pub struct Steering {
 pub enum Destination {
     /// One worker's, by its number.
     Worker(usize),
-    /// Each worker's: all of them have neighbours.
+    /// Every worker's.
     All,
-    /// The worker's by whose queue it comes: no worker has a use for it. Were it always the same worker's, a peer could fill that one's ring.
+    /// The worker's by whose queue it comes, for no worker is meant: the wire's, if a worker sends it. Were it always the same worker's, a peer
+    /// could fill that one's ring.
     Any,
 }
 
-/// What says whose a frame is.
+/// Decides which worker a frame belongs to.
 pub trait Steer: Clone {
     /// How many workers there are.
     fn workers(&self) -> usize;

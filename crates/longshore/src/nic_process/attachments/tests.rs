@@ -27,7 +27,7 @@ fn ask(channel: BorrowedFd<'_>, header: Header) {
 }
 
 fn poll(attachments: &mut Attachments) {
-    attachments.poll(Instant::now(), &mut [], |_, _| Vec::new());
+    attachments.poll(Instant::now(), &mut [], |_, _| Some(Vec::new()));
 }
 
 fn answered(channel: BorrowedFd<'_>) -> Result<Header, Errno> {

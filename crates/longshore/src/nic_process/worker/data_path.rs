@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use nic::{Nic, NicConfig, Payload, WireCapabilities};
 use port::{Capabilities, Parts, Port, Source};
+use wire::packet::Addresses;
 
 use crate::attach::secret;
-use crate::cores::Pinned;
+use crate::cores::{Cores, Pinned};
 use crate::meta::{from_port, to_port};
 use crate::nic_process::hosts::Host;
 use crate::nic_process::meter::{Meter, Part};
@@ -20,8 +21,10 @@ use crate::nic_process::wire::Wire;
 const LOOK: Duration = Duration::from_micros(200);
 /// Bytes that are taken from the wire before the hosts get them. So many stay in a core's cache.
 const BATCH_BYTES: usize = 64 << 10;
+/// Frames that are taken from the NIC in one turn at most: hosts may send faster than a wire that loses what it has no room for, as `mem` does.
+const MOST_SENT: usize = 256;
 
-/// All that a frame passes on its core but for Linux's interfaces, which the first core has.
+/// The NIC of a core, its hosts on rings and its wire. Linux's interfaces are beside it, on the first core.
 pub struct DataPath {
     pub nic: Nic,
     pub rings: RingsHosts,
@@ -29,21 +32,39 @@ pub struct DataPath {
     pub meter: Meter,
     /// Where its thread runs.
     pub pinned: Pinned,
+    /// Of several cores: which hosts are there, for frames to go to the wire while they are not.
+    addresses: Option<Addresses>,
     never_sleeps: bool,
     looked: Instant,
 }
 
 impl DataPath {
-    /// One that has moved nothing yet.
-    pub fn new(nic: Nic, rings: RingsHosts, wire: Wire, never_sleeps: bool) -> DataPath {
+    /// Puts these together; `addresses` are those of all cores' hosts, if there are several cores.
+    pub fn new(
+        nic: Nic,
+        rings: RingsHosts,
+        wire: Wire,
+        addresses: Option<Addresses>,
+        never_sleeps: bool,
+    ) -> DataPath {
         DataPath {
             nic,
             rings,
             wire,
             meter: Meter::start(),
             pinned: Pinned::default(),
+            addresses,
             never_sleeps,
             looked: Instant::now(),
+        }
+    }
+
+    /// Has its thread run on a processor, if the cores are named. Without that it runs where the process may: the command line was checked, and a
+    /// processor that has gone since then is no reason to be no NIC.
+    pub fn pin(&mut self, cores: &Cores, nth: usize) {
+        match cores.pin(nth) {
+            Ok(pinned) => self.pinned = pinned,
+            Err(error) => tracing::warn!("{error:#}; core {nth} of --cores is on any"),
         }
     }
 
@@ -60,6 +81,16 @@ impl DataPath {
             },
             ..NicConfig::new(secret()?)
         }))
+    }
+
+    /// Attaches the functions of hosts that have come, and detaches those of hosts that have gone.
+    pub fn poll_hosts(&mut self) {
+        self.rings.poll(&mut self.nic);
+        if let Some(addresses) = &self.addresses {
+            for (mac, is_present) in self.rings.present() {
+                addresses.set_present(mac, is_present);
+            }
+        }
     }
 
     /// There is a gate of virtual machines or of the others, with channels of this core's hosts.
@@ -85,7 +116,13 @@ impl DataPath {
             moved += host.take_frames(now, meter)?;
         }
         meter.switch(Part::WireWrite);
-        moved += wire.transmit_parts(now, &mut Outgoing { nic, now, meter })?;
+        let mut outgoing = Outgoing {
+            nic,
+            now,
+            meter,
+            left: MOST_SENT,
+        };
+        moved += wire.transmit_parts(now, &mut outgoing)?;
         moved += deliver(now, nic, hosts, meter)?;
         let (mut bytes, mut failed) = (0, None);
         meter.switch(Part::WireRead);
@@ -95,7 +132,7 @@ impl DataPath {
             bytes += frame.len();
             if bytes >= BATCH_BYTES {
                 bytes = 0;
-                failed = deliver(now, nic, hosts, meter).err();
+                failed = failed.take().or(deliver(now, nic, hosts, meter).err());
             }
             meter.switch(Part::WireRead);
         })?;
@@ -106,8 +143,8 @@ impl DataPath {
         Ok(moved)
     }
 
-    /// What follows a turn that has `moved` something or not: sleeps, at most until a deadline, if there is nothing to do. Says whether
-    /// something is asked, by what becomes readable among `asked` or by a host on rings.
+    /// To be called after a turn that has `moved` so many frames. Sleeps if there is nothing to do, at most until a deadline. True if a request
+    /// has come: something among `asked` is readable, or a host on rings wants something.
     pub fn rest<'a>(
         &mut self,
         now: Instant,
@@ -167,12 +204,15 @@ struct Outgoing<'a> {
     nic: &'a mut Nic,
     now: Instant,
     meter: &'a mut Meter,
+    /// Frames that it still gives in this turn.
+    left: usize,
 }
 
 const _: () = assert!(Payload::MAX_PIECES <= Parts::MAX_LENT);
 
 impl Source for Outgoing<'_> {
     fn next(&mut self, buffer: &mut [u8]) -> Option<Parts<'_>> {
+        self.left = self.left.checked_sub(1)?;
         self.meter.switch(Part::NicTransmit);
         let frame = self.nic.poll_transmit_borrowed(self.now, buffer);
         self.meter.switch(Part::WireWrite);

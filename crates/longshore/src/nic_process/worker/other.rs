@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub enum Order {
     Drain,
     /// Have the function of the host at a socket fail; say whether it is there.
     Inject(PathBuf, Fault, SyncSender<bool>),
+    /// Tell what is counted.
+    Tell,
     /// End.
     Stop,
 }
@@ -41,6 +43,8 @@ pub enum Order {
 pub struct Told {
     /// It was told to drain, and has.
     pub is_at_rest: AtomicBool,
+    /// How often it has done what [`Order::Tell`] says.
+    pub answers: AtomicU64,
     pub counted: Mutex<Counted>,
 }
 
@@ -51,14 +55,14 @@ pub struct Other {
     /// Rung behind each order.
     bell: Doorbell,
     told: Arc<Told>,
-    /// When it told of its counters, and whether it has moved anything since.
+    /// When it told of its counters, and whether they may be others since.
     told_at: Instant,
     has_news: bool,
     ending: Option<Ending>,
 }
 
 impl Other {
-    /// One that has done nothing yet.
+    /// Takes over what moves frames.
     pub fn new(path: DataPath, orders: Receiver<Order>, bell: Doorbell, told: Arc<Told>) -> Other {
         Other {
             path,
@@ -79,7 +83,8 @@ impl Other {
         loop {
             let now = Instant::now();
             let moved = self.path.turn(now, &mut [])?;
-            self.has_news |= moved > 0;
+            // What a timer has done, too, is counted and has moved nothing.
+            self.has_news = true;
             self.tell(now);
             let tells = self.has_news.then(|| self.told_at + TELL);
             let ending = self.ending.as_ref().map(|ending| ending.next_look(now));
@@ -89,19 +94,23 @@ impl Other {
                 if self.obey(now) {
                     return Ok(());
                 }
-                self.path.rings.poll(&mut self.path.nic);
-                self.has_news = true;
+                self.path.poll_hosts();
             }
         }
     }
 
-    /// Does what was ordered. Whether that is to stop, as it is when the first thread has gone.
+    /// Does what was ordered. True if it is to stop, as it is when the first thread has gone.
     fn obey(&mut self, now: Instant) -> bool {
-        // First: who orders something after this rings again.
+        // Before the orders are read: an order that is sent after this rings the bell again.
         if !self.bell.answer() {
             return false;
         }
-        while let Ok(order) = self.orders.try_recv() {
+        loop {
+            let order = match self.orders.try_recv() {
+                Ok(order) => order,
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => return true,
+            };
             match order {
                 Order::Connect {
                     channels,
@@ -119,10 +128,13 @@ impl Other {
                     // The first thread may have waited for long enough.
                     let _ = answer.try_send(is_done);
                 }
+                Order::Tell => {
+                    self.count(now);
+                    self.told.answers.fetch_add(1, Ordering::Release);
+                }
                 Order::Stop => return true,
             }
         }
-        false
     }
 
     /// Tells the first thread how it is, if it is time.
@@ -133,16 +145,21 @@ impl Other {
             let is_at_rest = is_quiet && self.path.rings.is_drained(nic);
             self.told.is_at_rest.store(is_at_rest, Ordering::Release);
         }
-        if self.has_news && now.duration_since(self.told_at) >= TELL {
-            // The first thread reads it just now, and is not waited for.
-            let mut counted = match self.told.counted.try_lock() {
-                Ok(counted) => counted,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return,
-            };
-            counted.count(&self.path);
-            (self.told_at, self.has_news) = (now, false);
+        if now.duration_since(self.told_at) >= TELL {
+            self.count(now);
         }
+    }
+
+    fn count(&mut self, now: Instant) {
+        self.told_at = now;
+        // The first thread reads it just now, and is not waited for.
+        let mut counted = match self.told.counted.try_lock() {
+            Ok(counted) => counted,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        counted.count(&self.path);
+        self.has_news = false;
     }
 }
 

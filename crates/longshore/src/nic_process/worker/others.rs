@@ -22,6 +22,8 @@ use crate::nic_process::supervisor::FAILED;
 
 /// How long an answer is waited for, of a NIC that was started to fail on purpose; and the threads' end.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of a thread's stack: as many as the first thread has.
+const STACK: usize = 8 << 20;
 /// How often ending threads are looked at.
 const LOOK: Duration = Duration::from_millis(1);
 /// A process's exit code when one of its threads has panicked, as Rust has it.
@@ -36,7 +38,16 @@ struct Running {
     orders: Sender<Order>,
     bell: Doorbell,
     told: Arc<Told>,
+    asked: Asked,
     thread: JoinHandle<()>,
+}
+
+/// What a thread was last asked to tell.
+#[derive(Debug)]
+struct Asked {
+    /// How often it was asked.
+    times: u64,
+    at: Instant,
 }
 
 impl Others {
@@ -52,10 +63,12 @@ impl Others {
             let bell = Doorbell::new().context("no descriptor for another core")?;
             let told = Arc::<Told>::default();
             let (its_bell, its_told, cores) = (bell.clone(), Arc::clone(&told), cores.clone());
-            let thread = thread::Builder::new().name(format!("nic {core}"));
+            let thread = thread::Builder::new()
+                .name(format!("nic {core}"))
+                .stack_size(STACK);
             let thread = thread.spawn(move || {
                 end_process_unless(move || {
-                    path.pinned = cores.pin(core)?;
+                    path.pin(&cores, core);
                     Other::new(path, inbox, its_bell, its_told).run()
                 });
             });
@@ -63,6 +76,10 @@ impl Others {
                 orders,
                 bell,
                 told,
+                asked: Asked {
+                    times: 0,
+                    at: Instant::now(),
+                },
                 thread: thread.context("no thread for another core")?,
             });
         }
@@ -90,12 +107,11 @@ impl Others {
         told.all(|told| told.is_at_rest.load(Ordering::Acquire))
     }
 
-    /// What each has counted, as it has told a moment ago.
-    pub fn counters(&self) -> impl Iterator<Item = Vec<CounterGroup>> {
-        self.0.iter().map(|it| {
-            let counted = it.told.counted.lock();
-            counted.unwrap_or_else(PoisonError::into_inner).groups()
-        })
+    /// What each has counted, as it told a moment ago, and has it tell again. `None` if one hangs: it has not told for a second although it was
+    /// asked to.
+    pub fn counters(&mut self, now: Instant) -> Option<Vec<Vec<CounterGroup>>> {
+        let counted = self.0.iter_mut().map(|running| running.counters(now));
+        counted.collect()
     }
 
     /// Has the function of the host at a socket fail. Whether it is there.
@@ -109,8 +125,25 @@ impl Others {
 }
 
 impl Running {
+    fn counters(&mut self, now: Instant) -> Option<Vec<CounterGroup>> {
+        let has_answered = self.told.answers.load(Ordering::Acquire) == self.asked.times;
+        if !has_answered && now.duration_since(self.asked.at) >= PATIENCE {
+            return None;
+        }
+        if has_answered {
+            self.asked = Asked {
+                times: self.asked.times + 1,
+                at: now,
+            };
+            self.order(Order::Tell);
+        }
+        let counted = self.told.counted.lock();
+        let counted = counted.unwrap_or_else(PoisonError::into_inner);
+        Some(counted.groups())
+    }
+
     fn order(&self, order: Order) {
-        // One that has ended has ended the process.
+        // A thread that ends by itself ends the process: it is there.
         let _ = self.orders.send(order);
         self.bell.ring();
     }

@@ -14,6 +14,7 @@ fn worker(link: Uplink) -> Worker {
             Nic::new(NicConfig::new([7; 16])),
             RingsHosts::open(std::iter::empty(), 0).unwrap(),
             Box::new(wire(LinkConfig::for_mtu(1500)).0),
+            None,
             false,
         ),
         hosts: Vec::new(),
