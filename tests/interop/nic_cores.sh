@@ -200,6 +200,25 @@ try 'a download goes on when the process is killed' survives
 try 'a new download' fetch there large
 try 'from core to core again' get large
 
+# The next one has one core, and the one behind it two again.
+takes_over() {
+    fetch there digits --limit-rate 2M &
+    local download=$! both=$cores before code
+    for cores in 1 "$both"; do
+        sleep 1
+        before=$nic
+        start_nic packet:w0 --take-over
+        wait "$before" || { why="the one before: exit $?: $(last_words nic.log)"; return 1; }
+    done
+    wait "$download"
+    code=$?
+    why="$(last_words curl.log) $(last_words nic.log) $(last_words serve.log)"
+    return "$code"
+}
+try 'a download goes on when NICs with other cores take over' takes_over
+try 'from core to core behind that' get large
+try 'two cores again' at_least 20 'worker 1' rx_packets
+
 # ---- the end ---------------------------------------------------------------------------------------------------
 fetch there digits --limit-rate 4M &
 download=$!
