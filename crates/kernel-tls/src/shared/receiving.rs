@@ -88,7 +88,7 @@ pub(crate) struct ReceiveDevice {
     pub(crate) is_on: bool,
     /// Which NIC that was. Another one in its place is told them by whatever process comes first.
     pub(crate) nic: u32,
-    /// The [slot](Shared::slot) in which it tells.
+    /// The [slot](super::Shared::slot) in which it tells.
     pub(crate) slot: u64,
     /// The position of the next byte in the socket.
     pub(crate) position: u32,
