@@ -7,11 +7,11 @@
 //! `head` and `tail` count bytes and never wrap in practice; a position modulo the capacity is a place in the
 //! ring. The bytes in `head..tail` are the consumer's, all others the producer's.
 
-use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
-use std::cell::UnsafeCell;
-use std::ptr;
+use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+use memmap2::{MmapMut, MmapRaw};
 
 use crate::meta::Meta;
 
@@ -20,7 +20,7 @@ pub(crate) fn ring(capacity: usize, max_frame: usize) -> (Producer, Consumer) {
     let largest_record = record_len(max_frame);
     let capacity = capacity.max(4 * largest_record).next_power_of_two();
     let shared = Arc::new(Shared {
-        lines: zeroed(capacity / LINE),
+        bytes: zeroed(capacity),
         tail: Position::default(),
         head: Position::default(),
         closed: AtomicBool::new(false),
@@ -261,7 +261,9 @@ impl Consumer {
 /// What both sides see.
 #[derive(Debug)]
 struct Shared {
-    lines: Box<[Line]>,
+    /// Each of these belongs to the producer or to the consumer, as `head` and `tail` say; the ownership of bytes passes on with a release store and
+    /// an acquire load.
+    bytes: MmapRaw,
     /// Written by the producer; the consumer sleeps on it.
     tail: Position,
     /// Written by the consumer; the producer sleeps on it.
@@ -270,23 +272,18 @@ struct Shared {
     closed: AtomicBool,
 }
 
-// SAFETY: `lines` is the only part that is not `Sync` by itself. Each byte of it belongs to the producer or to the
-// consumer, as `head` and `tail` say; the ownership of bytes passes on with a release store and an acquire load.
-unsafe impl Sync for Shared {}
-
 impl Shared {
     #[inline]
     fn capacity(&self) -> u64 {
-        (self.lines.len() * LINE) as u64
+        self.bytes.len() as u64
     }
 
     /// The byte at a position. The pointer is good up to the ring's end.
     #[inline]
     fn at(&self, position: u64) -> *mut u8 {
         let offset = (position & (self.capacity() - 1)) as usize;
-        let base = UnsafeCell::raw_get(self.lines.as_ptr().cast::<UnsafeCell<u8>>());
-        // SAFETY: `offset` is below the capacity, which is the length of `lines` in bytes.
-        unsafe { base.add(offset) }
+        // SAFETY: `offset` is below the capacity, which is the length of `bytes`.
+        unsafe { self.bytes.as_mut_ptr().add(offset) }
     }
 
     /// Where the lap of a position ends.
@@ -386,24 +383,12 @@ impl Header {
     }
 }
 
-#[derive(Debug)]
-#[repr(align(64))]
-struct Line(
-    #[expect(dead_code, reason = "read and written through pointers")] UnsafeCell<[u8; LINE]>,
-);
-
-/// So many lines, of which the system has pages for those that are used only.
-fn zeroed(lines: usize) -> Box<[Line]> {
-    let layout = Layout::array::<Line>(lines).expect("it fits in memory");
-    assert!(layout.size() > 0, "a ring has room for frames");
-    // SAFETY: the size is not 0.
-    let memory = unsafe { alloc_zeroed(layout) };
-    if memory.is_null() {
-        handle_alloc_error(layout);
-    }
-    let lines = ptr::slice_from_raw_parts_mut(memory.cast::<Line>(), lines);
-    // SAFETY: it was allocated by the layout of such a slice, and zeros are bytes.
-    unsafe { Box::from_raw(lines) }
+/// So many bytes, of which the system has pages for those that are used only.
+fn zeroed(len: usize) -> MmapRaw {
+    let Ok(mapped) = MmapMut::map_anon(len) else {
+        handle_alloc_error(Layout::array::<u8>(len).unwrap_or(Layout::new::<u8>()));
+    };
+    mapped.into()
 }
 
 /// Bytes of a cache line, to which records are aligned.
