@@ -27,7 +27,7 @@ pub const WORKER_EXPLANATIONS: &[(&str, &str)] = &[
     ("tx_passed", "Frames sent to another worker's hosts."),
     (
         "tx_pass_dropped",
-        "Frames for another worker's hosts dropped because its ring was full.",
+        "Frames for another worker's hosts dropped because its ring was half full.",
     ),
     ("asleep_cycles", "Cycles waiting."),
     ("connections", "Connections accepted."),

@@ -31,7 +31,7 @@ pub struct RingsHosts {
 }
 
 impl RingsHosts {
-    /// Those of one NIC, without a gate; `all` hosts of the process share what it may have.
+    /// Those of one NIC, without a gate. The process has `all` hosts, which share what it may have.
     ///
     /// # Errors
     /// What the system gives.

@@ -9,7 +9,7 @@
 //!   bridge 0 ═════════════════════════════ frames ═════════════════════ bridge 1
 //! ```
 //!
-//! No thread waits for another one, but to copy its counters, for a fault on purpose and at the end, for a bounded time.
+//! No thread waits for what another one does, but for a second at most, for a fault on purpose and at the end.
 
 mod data_path;
 mod other;
@@ -171,6 +171,8 @@ impl Worker {
             let ending = self.ending.as_ref().map(|ending| ending.next_look(now));
             let asked = asked(&self.attachments, self.link.as_ref(), signals.as_fd());
             if self.path.rest(now, moved, &self.hosts, asked, ending) {
+                // It may have slept for long: what begins now does not begin then.
+                let now = Instant::now();
                 if signals.received() {
                     self.begin_to_end(now, options.drain());
                 }

@@ -72,7 +72,10 @@ impl Addresses {
     /// Says whether the host with an address is there from now on; nothing of an address that no worker has.
     pub fn set_present(&self, mac: MacAddr, is_present: bool) {
         if let Some(entry) = self.entry(mac) {
-            entry.is_present.store(is_present, Ordering::Relaxed);
+            // All workers read the line for each frame: it is written only if it changes.
+            if entry.is_present.load(Ordering::Relaxed) != is_present {
+                entry.is_present.store(is_present, Ordering::Relaxed);
+            }
         }
     }
 

@@ -37,8 +37,8 @@ pub enum Destination {
     Worker(usize),
     /// Every worker's.
     All,
-    /// The worker's by whose queue it comes, for no worker is meant: the wire's, if a worker sends it. Were it always the same worker's, a peer
-    /// could fill that one's ring.
+    /// No worker's. One that is received stays with the worker by whose queue it comes: were it always the same worker's, a peer could fill that
+    /// one's ring. One that a worker sends goes to the wire.
     Any,
 }
 

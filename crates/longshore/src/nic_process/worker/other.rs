@@ -82,19 +82,21 @@ impl Other {
     pub fn run(&mut self) -> Result<()> {
         loop {
             let now = Instant::now();
+            // What a timer does is counted, too, and moves nothing.
+            let is_due = self.path.nic.poll_timeout().is_some_and(|due| due <= now);
             let moved = self.path.turn(now, &mut [])?;
-            // What a timer has done, too, is counted and has moved nothing.
-            self.has_news = true;
+            self.has_news |= moved > 0 || is_due;
             self.tell(now);
             let tells = self.has_news.then(|| self.told_at + TELL);
             let ending = self.ending.as_ref().map(|ending| ending.next_look(now));
             let deadline = [tells, ending].into_iter().flatten().min();
             let asked = [self.bell.as_fd()].into_iter();
             if self.path.rest(now, moved, &[], asked, deadline) {
-                if self.obey(now) {
+                if self.obey(Instant::now()) {
                     return Ok(());
                 }
                 self.path.poll_hosts();
+                self.has_news = true;
             }
         }
     }
@@ -151,8 +153,8 @@ impl Other {
     }
 
     fn count(&mut self, now: Instant) {
+        // If the first thread reads it just now, it is tried again after as long.
         self.told_at = now;
-        // The first thread reads it just now, and is not waited for.
         let mut counted = match self.told.counted.try_lock() {
             Ok(counted) => counted,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -80,3 +80,23 @@ fn the_end_of_a_supervisor_is_heard_once() {
     assert!(worker.ending.is_some() && !worker.has_ended(now));
     assert!(!is_asked(&worker, quiet.as_fd()), "it would never sleep");
 }
+
+#[test]
+fn a_worker_that_has_slept_lets_connections_come_to_rest() {
+    const ASLEEP: Duration = Duration::from_millis(1500);
+    let signals = Signals::block().unwrap();
+    let (supervisor, uplink) = link().unwrap();
+    let mut worker = worker(uplink);
+    worker.is_new = false;
+    let begun = Instant::now();
+    let supervisor = std::thread::spawn(move || {
+        std::thread::sleep(ASLEEP);
+        drop(supervisor);
+    });
+    // Less than it has slept.
+    let options = options(&["rings:a"], &["--wire", "mem", "--drain", "1"]);
+    worker.work(&signals, &options).unwrap();
+    supervisor.join().unwrap();
+    let took = begun.elapsed();
+    assert!(took > ASLEEP + Duration::from_millis(400), "{took:?}");
+}
