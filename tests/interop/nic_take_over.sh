@@ -237,7 +237,8 @@ PYTHON
 stop "$nic"
 start manager.log python3 "$scratch/manager.py" "$scratch/notify"
 eventually grep -q listening "$scratch/manager.log"
-export NOTIFY_SOCKET=$scratch/notify
+# It takes the NIC for hung after 4 s; a worker that does not answer for 2 s is killed.
+export NOTIFY_SOCKET=$scratch/notify WATCHDOG_USEC=4000000
 start_nic
 start_next --pcap "$scratch/nowhere/wire.pcapng"
 eventually has_ended "$next"
@@ -246,4 +247,18 @@ start_next
 is_main() { grep -q "^main $next .*READY=1" "$scratch/manager.log"; }
 if eventually is_main && ! grep -q '^refused' "$scratch/manager.log"; then ok 'the service manager hears of the next one by the one that runs'; else
     not_ok 'the service manager hears of the next one by the one that runs' "$(last_words manager.log)"
+fi
+nic=$next
+is_watched() { grep -q "^main $nic .*WATCHDOG_USEC=4000000.*WATCHDOG=1" "$scratch/manager.log"; }
+try 'and from the next one that it does not hang' eventually is_watched
+hung=$(worker)
+kill -STOP "$hung"
+is_another() { [[ -n $(worker) && $(worker) != "$hung" ]] && serves; }
+if eventually is_another && grep -q 'the NIC hangs; it is killed' "$scratch/next.log" && kill -0 "$nic"; then ok 'a worker that hangs is killed, and the next one serves'; else
+    not_ok 'a worker that hangs is killed, and the next one serves' "$(last_words next.log)"
+fi
+told=$(grep -c 'WATCHDOG=1' "$scratch/manager.log")
+is_told_more() { [[ $(grep -c 'WATCHDOG=1' "$scratch/manager.log") -gt $told ]]; }
+if eventually is_told_more && ! grep -q '^refused' "$scratch/manager.log"; then ok 'the service manager hears on'; else
+    not_ok 'the service manager hears on' "$(last_words manager.log)"
 fi

@@ -20,6 +20,10 @@ const CHANNEL: u8 = b'c';
 const GATE: u8 = b'g';
 /// Along with it come ends of the channels between the worker and the gate of virtual machines, one for each of these.
 const GUESTS: u8 = b'v';
+/// The worker is to say that it goes on.
+const ASK: u8 = b'a';
+/// It does.
+const GOES_ON: u8 = b'o';
 /// Bytes on their way in one direction of a channel.
 const CHANNEL_BYTES: usize = 1 << 20;
 
@@ -44,6 +48,10 @@ pub enum Heard {
     Nothing,
     /// By the supervisor: the worker serves.
     Serves,
+    /// By the supervisor: the worker goes on, all of its threads do.
+    GoesOn,
+    /// By the worker: it is to say that.
+    Asked,
     /// By the worker: a channel to a new control process.
     Channel(OwnedFd),
     /// By the worker: channels to a new gate, in the order of the hosts on rings.
@@ -117,6 +125,14 @@ impl Link {
         self.send(GUESTS, channels)
     }
 
+    /// Asks the worker whether it goes on.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn ask(&self) -> Result<(), Errno> {
+        self.send(ASK, &[])
+    }
+
     fn send(&self, byte: u8, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let flags = SendFlags::DONTWAIT;
         passing::send_with(self.socket.as_fd(), &[byte], descriptors, flags).map(|_| ())
@@ -127,6 +143,7 @@ impl Link {
         let mut byte = [0];
         match read(&self.pipe, &mut byte) {
             Ok(1) if byte == [SERVES] => Heard::Serves,
+            Ok(1) if byte == [GOES_ON] => Heard::GoesOn,
             Ok(1..) | Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
             Ok(0) | Err(_) => Heard::End,
         }
@@ -150,6 +167,11 @@ impl Uplink {
         let _ = write(&self.pipe, &[SERVES]);
     }
 
+    /// Answers that the worker goes on.
+    pub fn tell_goes_on(&self) {
+        let _ = write(&self.pipe, &[GOES_ON]);
+    }
+
     /// What has come. Does not wait.
     pub fn hear(&self) -> Heard {
         let (mut byte, mut came) = ([0], Vec::new());
@@ -164,6 +186,7 @@ impl Uplink {
                     _ => Heard::Guests(came),
                 }
             }
+            (Ok(1), ASK, None) => Heard::Asked,
             (Ok(0), ..) => Heard::End,
             (Err(Errno::AGAIN), ..) | (Ok(_), ..) => Heard::Nothing,
             (Err(_), ..) => Heard::End,

@@ -204,7 +204,12 @@ impl Worker {
                     self.begin_to_end(now, patience);
                 }
             }
-            Heard::Serves | Heard::Nothing => {}
+            Heard::Asked => {
+                if self.others.go_on(now) {
+                    link.tell_goes_on();
+                }
+            }
+            Heard::Serves | Heard::GoesOn | Heard::Nothing => {}
         }
     }
 

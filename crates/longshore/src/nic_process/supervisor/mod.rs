@@ -8,6 +8,7 @@ mod interfaces;
 mod kept;
 mod probation;
 mod process;
+mod pulse;
 mod sockets;
 mod take_over;
 mod telling;
@@ -37,9 +38,10 @@ use crate::signals::Signals;
 use guests::{descriptors, helpers};
 use kept::Kept;
 use probation::Proved;
+use pulse::Pulse;
 use sockets::Sockets;
 use take_over::{Door, Successor};
-use telling::{notify, tell};
+use telling::{notify, tell, tell_watchdog};
 
 /// How much longer than its connections a worker may take to end, and a socket or a lock to become free.
 const GRACE: Duration = Duration::from_secs(5);
@@ -87,9 +89,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     };
     let door = Door::open(&directory);
     let door = door.inspect_err(|error| tracing::warn!("no later NIC can --take-over: {error:#}"));
+    let watchdog = readiness.watchdog();
     let mut supervisor = Supervisor {
         options,
         readiness,
+        pulse: watchdog.map(|limit| Pulse::new(Instant::now(), limit)),
         state,
         gate: (proved.sockets.have_rings(false)).then(|| Kept::new(Instant::now(), "gate")),
         guests: (proved.sockets.have_rings(true))
@@ -128,6 +132,8 @@ fn lock(options: &Options, directory: &Path) -> Result<State> {
 struct Supervisor<'a> {
     options: &'a Options,
     readiness: Readiness,
+    /// If the service manager wants to know whether the service hangs.
+    pulse: Option<Pulse>,
     state: State,
     sockets: Sockets,
     door: Option<Door>,
@@ -182,6 +188,7 @@ impl Supervisor<'_> {
                 }
             }
             self.hear(now)?;
+            self.keep_alive(now);
             if let Some(code) = self.watch_worker(now)? {
                 return Ok(End::Over(code));
             }
@@ -268,7 +275,8 @@ impl Supervisor<'_> {
         };
         // Behind its latest end the worker was killed.
         let ends = self.ends.filter(|ends| now < *ends);
-        let until = ends.map_or(due, |ends| ends.min(due));
+        let pulse = self.pulse.as_ref().map(Pulse::poll_timeout);
+        let until = [ends, pulse].into_iter().flatten().fold(due, Instant::min);
         until_readable(fds, 0, now, Some(until));
     }
 
@@ -282,9 +290,36 @@ impl Supervisor<'_> {
             Heard::End => {
                 self.worker.leaving.get_or_insert(now);
             }
-            Heard::Channel(_) | Heard::Gate(_) | Heard::Guests(_) | Heard::Nothing => {}
+            Heard::GoesOn => self.pulse.iter_mut().for_each(Pulse::goes_on),
+            Heard::Asked
+            | Heard::Channel(_)
+            | Heard::Gate(_)
+            | Heard::Guests(_)
+            | Heard::Nothing => {}
         }
         Ok(())
+    }
+
+    /// Tells the service manager that this process goes on, and kills a worker that hangs: the next one goes on with what it had.
+    fn keep_alive(&mut self, now: Instant) {
+        let Some(pulse) = &mut self.pulse else {
+            return;
+        };
+        if !pulse.is_due(now) {
+            return;
+        }
+        tell_watchdog(pulse.limit());
+        let serves = self.serves && self.ends.is_none() && self.worker.leaving.is_none();
+        let worker = self.worker.running.as_ref().filter(|_| serves);
+        let Some((process, link)) = worker else {
+            return pulse.goes_on();
+        };
+        // One that can't be asked does not answer.
+        if pulse.is_lost(|| _ = link.ask()) {
+            tell("the NIC hangs; it is killed");
+            process.kill();
+            pulse.goes_on();
+        }
     }
 
     fn begin_to_serve(&mut self) -> Result<()> {
@@ -350,6 +385,10 @@ impl Supervisor<'_> {
     /// Ends the processes as if they had died, and leaves the NIC to the successor, if that serves.
     fn hand_over(&mut self, successor: &Successor, signals: BorrowedFd<'_>) -> Result<()> {
         let now = Instant::now();
+        // It may take longer than the service manager waits, and the successor may not know that it does.
+        if self.pulse.is_some() {
+            tell_watchdog(Duration::ZERO);
+        }
         self.worker.end_now(now)?;
         let stays = self.guests.take_if(|_| successor.takes_guests());
         self.helpers().for_each(|helper| helper.stop(now));

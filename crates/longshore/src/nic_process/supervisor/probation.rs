@@ -89,7 +89,12 @@ fn wait(predecessor: &Predecessor, worker: &mut Kept, signals: &Signals) -> Resu
                 predecessor.tell_serves();
             }
             Heard::End => process.kill(),
-            Heard::Channel(_) | Heard::Gate(_) | Heard::Guests(_) | Heard::Nothing => {}
+            Heard::GoesOn
+            | Heard::Asked
+            | Heard::Channel(_)
+            | Heard::Gate(_)
+            | Heard::Guests(_)
+            | Heard::Nothing => {}
         }
         match predecessor.hear() {
             Said::Released | Said::Gone => return Ok(serves),

@@ -107,11 +107,19 @@ impl Others {
         told.all(|told| told.is_at_rest.load(Ordering::Acquire))
     }
 
-    /// What each has counted, as it told a moment ago, and has it tell again. `None` if one hangs: it has not told for a second although it was
-    /// asked to.
+    /// What each has counted, as it told a moment ago, and has it tell again. `None` if one hangs.
     pub fn counters(&mut self, now: Instant) -> Option<Vec<Vec<CounterGroup>>> {
-        let counted = self.0.iter_mut().map(|running| running.counters(now));
-        counted.collect()
+        self.go_on(now).then(|| {
+            let counted = self.0.iter().map(|it| it.told.counted.lock());
+            let counted = counted.map(|it| it.unwrap_or_else(PoisonError::into_inner));
+            counted.map(|counted| counted.groups()).collect()
+        })
+    }
+
+    /// Has each tell. False if one hangs: it has not told for a second although it was asked to.
+    pub fn go_on(&mut self, now: Instant) -> bool {
+        let mut running = self.0.iter_mut();
+        running.all(|running| running.goes_on(now))
     }
 
     /// Has the function of the host at a socket fail. Whether it is there.
@@ -125,21 +133,16 @@ impl Others {
 }
 
 impl Running {
-    fn counters(&mut self, now: Instant) -> Option<Vec<CounterGroup>> {
-        let has_answered = self.told.answers.load(Ordering::Acquire) == self.asked.times;
-        if !has_answered && now.duration_since(self.asked.at) >= PATIENCE {
-            return None;
+    fn goes_on(&mut self, now: Instant) -> bool {
+        if self.told.answers.load(Ordering::Acquire) != self.asked.times {
+            return now.duration_since(self.asked.at) < PATIENCE;
         }
-        if has_answered {
-            self.asked = Asked {
-                times: self.asked.times + 1,
-                at: now,
-            };
-            self.order(Order::Tell);
-        }
-        let counted = self.told.counted.lock();
-        let counted = counted.unwrap_or_else(PoisonError::into_inner);
-        Some(counted.groups())
+        self.asked = Asked {
+            times: self.asked.times + 1,
+            at: now,
+        };
+        self.order(Order::Tell);
+        true
     }
 
     fn order(&self, order: Order) {
