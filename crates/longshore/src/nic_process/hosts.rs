@@ -174,11 +174,21 @@ impl Host {
     }
 }
 
+/// Removes an interface that the NIC has made, and forgets it. That this fails is logged.
+pub fn remove(name: &str, state: &State) {
+    let tap = open_any(name, TapConfig::default());
+    match tap.map(|tap| tap.set_persistent(false)) {
+        Ok(Ok(())) => state.forget(name),
+        Ok(Err(error)) => tracing::warn!("can't remove {name}: {error}; run: ip link del {name}"),
+        Err(error) => tracing::warn!("can't remove {name}: {error}; run: ip link del {name}"),
+    }
+}
+
 /// Opens an interface that may have been made for several queues, by a NIC on more cores.
 ///
 /// # Errors
 /// As [`Tap::open`].
-pub fn open_any(name: &str, config: TapConfig) -> Result<Tap, OpenError> {
+fn open_any(name: &str, config: TapConfig) -> Result<Tap, OpenError> {
     Tap::open(name, config).or_else(|error| match error {
         OpenError::NotATap { .. } => match Tap::open_queues(name, config, 1) {
             Ok(mut queues) => Ok(queues.remove(0)),
@@ -288,17 +298,6 @@ impl<'a> Interfaces<'a> {
 
     /// Removes the interfaces that this process has made, and closed. To be called when it can't begin.
     pub fn undo(&self) {
-        self.made.iter().for_each(|name| self.remove(name));
-    }
-
-    fn remove(&self, name: &str) {
-        let tap = open_any(name, TapConfig::default());
-        match tap.map(|tap| tap.set_persistent(false)) {
-            Ok(Ok(())) => self.state.forget(name),
-            Ok(Err(error)) => {
-                tracing::warn!("can't remove {name}: {error}; run: ip link del {name}")
-            }
-            Err(error) => tracing::warn!("can't remove {name}: {error}; run: ip link del {name}"),
-        }
+        self.made.iter().for_each(|name| remove(name, self.state));
     }
 }

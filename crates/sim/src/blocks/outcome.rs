@@ -23,7 +23,7 @@ impl Outcome {
     /// A counter of one of the NICs.
     ///
     /// # Panics
-    /// When there is none of that name.
+    /// If no counter has that name.
     pub fn counter(&self, node: usize, name: &str) -> u64 {
         find_counter(self.nic[node].iter().copied(), name)
     }

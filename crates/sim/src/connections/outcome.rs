@@ -48,7 +48,7 @@ impl Outcome {
     /// A counter of a node's NIC or stack.
     ///
     /// # Panics
-    /// When there is none of that name.
+    /// If no counter has that name.
     pub fn counter(&self, node: usize, name: &str) -> u64 {
         let all = self.nic[node].iter().chain(&self.host[node]);
         find_counter(all.copied(), name)

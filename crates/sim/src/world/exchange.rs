@@ -216,7 +216,7 @@ impl World {
 /// A counter among others.
 ///
 /// # Panics
-/// When there is none of that name.
+/// If no counter has that name.
 pub(crate) fn find_counter(
     mut counters: impl Iterator<Item = (&'static str, u64)>,
     name: &str,

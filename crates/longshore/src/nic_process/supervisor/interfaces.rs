@@ -1,12 +1,11 @@
 //! What becomes of the interfaces that the NIC has made when it ends in order.
 
 use anyhow::{Context, Result};
-use port::tap::TapConfig;
 use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use super::super::hosts::open_any;
+use super::super::hosts::remove;
 use super::super::options::{Options, WireOption};
 use super::super::state::State;
 use super::tell;
@@ -59,13 +58,4 @@ fn stays(name: &str, what: &str) {
     tell(&format!(
         "{name} stays: it has {what}; start the NIC again to go on, or run: ip link del {name}"
     ));
-}
-
-fn remove(name: &str, state: &State) {
-    let tap = open_any(name, TapConfig::default());
-    match tap.map(|tap| tap.set_persistent(false)) {
-        Ok(Ok(())) => state.forget(name),
-        Ok(Err(error)) => tracing::warn!("can't remove {name}: {error}; run: ip link del {name}"),
-        Err(error) => tracing::warn!("can't remove {name}: {error}; run: ip link del {name}"),
-    }
 }

@@ -305,7 +305,7 @@ impl Supervisor<'_> {
         let Some(pulse) = &mut self.pulse else {
             return;
         };
-        if !pulse.is_due(now) {
+        if !pulse.take_due(now) {
             return;
         }
         tell_watchdog(pulse.limit());

@@ -36,8 +36,8 @@ impl Pulse {
         self.due
     }
 
-    /// Whether the service manager is to be told now, and the worker to be asked.
-    pub fn is_due(&mut self, now: Instant) -> bool {
+    /// Whether the service manager is to be told now, and the worker to be asked. True once, until it is due again.
+    pub fn take_due(&mut self, now: Instant) -> bool {
         let is_due = self.due <= now;
         if is_due {
             self.due = now + self.limit / PARTS;
@@ -73,8 +73,8 @@ mod tests {
         let mut pulse = Pulse::new(begin, part * PARTS);
         let mut asked = 0;
         for nth in 0..3 {
-            assert!(pulse.is_due(begin + part * nth));
-            assert!(!pulse.is_due(begin + part * nth), "told once");
+            assert!(pulse.take_due(begin + part * nth));
+            assert!(!pulse.take_due(begin + part * nth), "told once");
             assert!(!pulse.is_lost(|| asked += 1));
             pulse.goes_on();
         }
